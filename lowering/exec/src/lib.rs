@@ -54,6 +54,7 @@ mod codes;
 mod compile;
 mod convert;
 mod epilogue;
+mod error;
 mod fuse;
 mod job;
 mod join;

@@ -6,6 +6,7 @@
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
 use crate::compile::{Executable, Outcome, Step, Work, source, too_little};
+use crate::error::StepError;
 use crate::memory::{Memory, Slot, Storage};
 use crate::moved::Moved;
 use crate::ops::Context;
@@ -189,7 +190,7 @@ impl Executable {
         tensor.map_err(|e| Box::new(Diagnostic::error(codes::EXECUTION_FAILED, e.to_string())))
     }
 
-    fn failed(&self, step: &Step, why: String) -> Box<Diagnostic> {
+    fn failed(&self, step: &Step, why: StepError) -> Box<Diagnostic> {
         let data = &self.func.ops[step.op];
         let message = format!("{} of @{}: {why}", data.name, self.func.name);
         let error = Diagnostic::error(codes::EXECUTION_FAILED, message);
@@ -198,7 +199,7 @@ impl Executable {
 
     fn step(&self, step: &Step, memory: &mut Memory, entry: &mut StepProfile) -> Outcome<()> {
         let data = &self.func.ops[step.op];
-        let failed = |why: String| self.failed(step, why);
+        let failed = |why: StepError| self.failed(step, why);
         if let Work::Kernel(kernel) = &step.work {
             let operands: Outcome<Vec<&Slot>> =
                 step.operands.iter().map(|&v| self.slot(v)).collect();
@@ -266,9 +267,9 @@ impl Executable {
                     bindings: &self.bindings,
                 };
                 let decl = self.registry.get(&data.name);
-                let decl = decl.ok_or_else(|| failed("nothing declares it".to_owned()))?;
+                let decl = decl.ok_or_else(|| failed(StepError::Undeclared))?;
                 let outputs = decl.eval(&self.func.op_ref(step.op), &refs, &cx);
-                outputs.map_err(|e| failed(e.to_string()))?
+                outputs.map_err(|e| failed(e.into()))?
             }
         };
         entry.staged = step.bytes.saturating_mul(2);
@@ -283,14 +284,14 @@ impl Executable {
         memory: &mut Memory,
     ) -> Outcome<()> {
         let data = &self.func.ops[step.op];
-        let failed = |why: String| self.failed(step, why);
+        let failed = |why: StepError| self.failed(step, why);
         if outputs.len() != data.results.len() {
-            return Err(failed(format!("it gives {} results", outputs.len())));
+            return Err(failed(StepError::Results(outputs.len())));
         }
         for (tensor, &result) in outputs.zip(&data.results) {
             let slot = self.slot(result)?;
             if tensor.shape != slot.access.shape() || tensor.dtype != slot.dtype {
-                return Err(failed(format!("its result has shape {:?}", tensor.shape)));
+                return Err(failed(StepError::ResultShape(tensor.shape.clone())));
             }
             if !matches!(slot.storage, Storage::Constant(_)) {
                 scatter(tensor, memory.bytes_mut(slot), &slot.access, slot.width);
@@ -318,13 +319,13 @@ struct Running<'a> {
     left: u64,
     /// The types of the operation's results.
     shapes: Vec<(DType, Vec<usize>)>,
-    failed: &'a dyn Fn(String) -> Box<Diagnostic>,
+    failed: &'a dyn Fn(StepError) -> Box<Diagnostic>,
 }
 
 impl Running<'_> {
     fn named(&self, name: &str) -> Outcome<&Rc<Executable>> {
         let found = self.functions.get(name);
-        let found = found.ok_or_else(|| (self.failed)(format!("it runs no function @{name}")))?;
+        let found = found.ok_or_else(|| (self.failed)(StepError::NoFunction(name.to_owned())))?;
         found.as_ref().map_err(Clone::clone)
     }
 
@@ -349,8 +350,7 @@ impl RunsFunctions for Running<'_> {
         let function = Rc::clone(self.named(name)?);
         // A function without operations counts as one, so that endless loops end.
         let left = self.left.checked_sub(function.count + 1);
-        let long = || format!("it did not end within {MAX_STEPS} operations");
-        self.left = left.ok_or_else(|| (self.failed)(long()))?;
+        self.left = left.ok_or_else(|| (self.failed)(StepError::Endless))?;
         let args = &function.func.args;
         let fits = |(&arg, tensor): (&Value, &Rc<Tensor>)| {
             function.slots[arg].as_ref().is_none_or(|slot| {
@@ -358,8 +358,7 @@ impl RunsFunctions for Running<'_> {
             })
         };
         if args.len() != inputs.len() || !args.iter().zip(&inputs).all(fits) {
-            let what = format!("what it hands over does not fit @{name}");
-            return Err((self.failed)(what));
+            return Err((self.failed)(StepError::Arguments(name.to_owned())));
         }
         let kept = self.kept.swap_remove(name);
         let (mut memory, before) = match kept.filter(|_| !function.options.poison) {
@@ -397,10 +396,10 @@ impl RunsFunctions for Running<'_> {
             .get(result)
             .filter(|(_, shape)| shape.contains(&0));
         let made = empty_one.map(|(dtype, shape)| empty(*dtype, shape.clone()));
-        made.ok_or_else(|| (self.failed)("no round gave a part of a result".to_owned()))
+        made.ok_or_else(|| (self.failed)(StepError::NoRound))
     }
 
     fn fault(&self, what: String) -> Box<Diagnostic> {
-        (self.failed)(what)
+        (self.failed)(StepError::Control(what))
     }
 }

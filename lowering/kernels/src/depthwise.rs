@@ -8,6 +8,7 @@ use crate::channels::{self, Positions, Quantized, Reads};
 use crate::dequantize::{Dequantize, is_scale, scaled, scaled_bytes};
 use crate::element::{Element, Float, Kind, elements, elements_mut, same, same_mut};
 use crate::epilogue::Epilogue;
+use crate::error::KernelError;
 use crate::geometry::{ConvDim, ConvOffsets, step};
 use crate::isa::Isa;
 use crate::links::Part;
@@ -296,7 +297,7 @@ impl Depthwise {
         w: &[u8],
         (bias, zero): (Option<&[u8]>, u8),
         team: &Team,
-    ) -> Result<(), String> {
+    ) -> Result<(), KernelError> {
         let sums = self.epilogue.is_some();
         let zero = match self.quantized {
             None => Quantized::PLAIN,
@@ -320,7 +321,7 @@ impl Depthwise {
             [Kind::I8, _] => self.typed::<i8, i32, i32>(out, x, w, bias, team),
             [Kind::U8, Kind::U8] => self.typed::<u8, u8, u8>(out, x, w, bias, team),
             [Kind::U8, _] => self.typed::<u8, i32, i32>(out, x, w, bias, team),
-            [Kind::I32, _] => Err("it has no kernel".to_owned()),
+            [Kind::I32, _] => Err(KernelError::NoKernel),
         }
     }
 
@@ -331,7 +332,7 @@ impl Depthwise {
         w: &[u8],
         (bias, bytes): (Option<&[u8]>, Quantized),
         team: &Team,
-    ) -> Result<(), String> {
+    ) -> Result<(), KernelError> {
         let (out, x) = (elements_mut::<O>(out)?, elements::<E>(x)?);
         let bias = bias.map(elements::<T>).transpose()?;
         let size = size_of::<E>();
@@ -346,7 +347,7 @@ impl Depthwise {
             .enumerate()
             .all(|(k, n)| self.inside(k, n))
         {
-            return Err("an element lies outside of its buffer".to_owned());
+            return Err(KernelError::OutOfBounds);
         }
         if self.channels {
             if E::whole_channels(self, out, (x, bytes), w, bias, team)? {
@@ -394,7 +395,7 @@ impl Depthwise {
         out: &mut [T],
         team: &Team,
         work: impl Fn(&Share, &mut [T]) + Sync,
-    ) -> Result<(), String> {
+    ) -> Result<(), KernelError> {
         let yt = &self.tables[0];
         let [rows, columns] = &self.dims;
         let taps = (rows.kernel * columns.kernel) as u64;
@@ -946,7 +947,7 @@ impl Depthwise {
         w: &[u8],
         bias: Option<&[T]>,
         team: &Team,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, KernelError> {
         let own = match known {
             None => self.places(elements::<E>(w)?),
             Some(_) => None,
@@ -1197,7 +1198,7 @@ trait Operand: Float {
         w: &[u8],
         bias: Option<&[T]>,
         team: &Team,
-    ) -> Result<bool, String>;
+    ) -> Result<bool, KernelError>;
 
     /// Convolves rows of planes.
     fn channels_first<T: Float, O: Element<Number = T::Number>>(
@@ -1220,7 +1221,7 @@ macro_rules! floats {
                 _: &[u8],
                 _: Option<&[T]>,
                 _: &Team,
-            ) -> Result<bool, String> {
+            ) -> Result<bool, KernelError> {
                 Ok(false)
             }
 
@@ -1251,7 +1252,7 @@ macro_rules! bytes {
                 w: &[u8],
                 bias: Option<&[T]>,
                 team: &Team,
-            ) -> Result<bool, String> {
+            ) -> Result<bool, KernelError> {
                 let known = match &of.packed {
                     Packed::$packed(weights) => Some(weights),
                     _ => None,
@@ -1281,8 +1282,8 @@ macro_rules! bytes {
 bytes!(i8, Signed; u8, Unsigned;);
 
 /// Elements converted to `f32`.
-fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, String> {
-    fn all<E: Float>(bytes: &[u8]) -> Result<Vec<f32>, String> {
+fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, KernelError> {
+    fn all<E: Float>(bytes: &[u8]) -> Result<Vec<f32>, KernelError> {
         Ok(elements::<E>(bytes)?.iter().map(|x| x.float()).collect())
     }
     match kind {

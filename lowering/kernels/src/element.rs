@@ -3,6 +3,7 @@
 //! Floats of 16 bits are computed as `f32` and rounded when they are stored, to the nearest, ties to even. Integers of 8
 //! bits are computed as `i32` and wrap around when they are stored.
 
+use crate::error::KernelError;
 use bytemuck::Pod;
 pub use half::{bf16, f16};
 use std::any::TypeId;
@@ -235,22 +236,22 @@ pub fn same_mut<E: Element, T: Element>(list: &mut [E]) -> Option<&mut [T]> {
 ///
 /// # Errors
 /// The bytes are no whole elements or not aligned.
-pub fn elements<E: Element>(bytes: &[u8]) -> Result<&[E], String> {
+pub fn elements<E: Element>(bytes: &[u8]) -> Result<&[E], KernelError> {
     if bytes.is_empty() {
         return Ok(&[]);
     }
-    bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
+    bytemuck::try_cast_slice(bytes).map_err(KernelError::Cast)
 }
 
 /// Reinterprets bytes as mutable elements.
 ///
 /// # Errors
 /// The bytes are no whole elements or not aligned.
-pub fn elements_mut<E: Element>(bytes: &mut [u8]) -> Result<&mut [E], String> {
+pub fn elements_mut<E: Element>(bytes: &mut [u8]) -> Result<&mut [E], KernelError> {
     if bytes.is_empty() {
         return Ok(&mut []);
     }
-    bytemuck::try_cast_slice_mut(bytes).map_err(|e| e.to_string())
+    bytemuck::try_cast_slice_mut(bytes).map_err(KernelError::Cast)
 }
 
 #[cfg(test)]

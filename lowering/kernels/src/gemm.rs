@@ -17,6 +17,7 @@
 use crate::dequantize::{Dequantize, Dequantizes, scaled};
 use crate::element::{Element, Kind, Number, elements, elements_mut, same, same_mut};
 use crate::epilogue::Epilogue;
+use crate::error::KernelError;
 use crate::image::Image;
 use crate::isa::Isa;
 use crate::links::Part;
@@ -73,11 +74,14 @@ pub type Scratch = [usize; 4];
 ///
 /// # Errors
 /// An offset is not.
-pub fn within<const N: usize>(reach: [(i64, i64); N], elements: [usize; N]) -> Result<(), String> {
+pub fn within<const N: usize>(
+    reach: [(i64, i64); N],
+    elements: [usize; N],
+) -> Result<(), KernelError> {
     let mut all = reach.into_iter().zip(elements);
     match all.all(|((low, high), n)| 0 <= low && high < n as i64) {
         true => Ok(()),
-        false => Err("an element lies outside of its buffer".to_owned()),
+        false => Err(KernelError::OutOfBounds),
     }
 }
 
@@ -443,7 +447,7 @@ pub trait Multiply: Debug + Send + Sync {
         zeros: [u8; 2],
         start: InitialBytes<'_>,
         team: &Team,
-    ) -> Result<(), String>;
+    ) -> Result<(), KernelError>;
 }
 
 impl<E: Source, T: PackElement<Number = E::Number>> Multiply for Typed<E, T> {
@@ -493,7 +497,7 @@ impl<E: Source, T: PackElement<Number = E::Number>> Multiply for Typed<E, T> {
         zeros: [u8; 2],
         start: InitialBytes<'_>,
         team: &Team,
-    ) -> Result<(), String> {
+    ) -> Result<(), KernelError> {
         let start = match start {
             InitialBytes::Zero => InitialValues::Zero,
             InitialBytes::Values(bytes) => match self.epilogue {
@@ -888,7 +892,7 @@ impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
         out: &mut [T],
         given: Operands<'_, E, T>,
         team: &Team,
-    ) -> Result<(), String> {
+    ) -> Result<(), KernelError> {
         let starts = match given.start {
             InitialValues::Values(values) => values.len(),
             InitialValues::Sums(values) => values.len(),

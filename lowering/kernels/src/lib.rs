@@ -45,6 +45,7 @@ pub mod depthwise;
 pub mod dequantize;
 pub mod element;
 pub mod epilogue;
+pub mod error;
 pub mod gates;
 pub mod gemm;
 pub mod geometry;

@@ -6,6 +6,7 @@
 //! A result of 6 rows, whose row `i` writes places `10 * i` to `10 * i + 7`, is shared by two threads as rows `0..3` with
 //! places `0..28` and rows `3..6` with places `30..58`.
 
+use crate::error::KernelError;
 use crate::isa::Isa;
 use crate::loops::{Loop, Steps};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -46,7 +47,7 @@ impl Team {
     ///
     /// # Errors
     /// No more threads can be started.
-    pub fn new(threads: usize, always: bool) -> Result<Team, String> {
+    pub fn new(threads: usize, always: bool) -> Result<Team, KernelError> {
         let threads = threads.max(1);
         let others = match threads {
             1 => None,
@@ -55,7 +56,10 @@ impl Team {
                 let pool = ThreadPoolBuilder::new()
                     .num_threads(threads - 1)
                     .start_handler(move |_| isa.set());
-                Some(pool.build().map_err(|e| e.to_string())?)
+                Some(
+                    pool.build()
+                        .map_err(|e| KernelError::Threads(e.to_string()))?,
+                )
             }
         };
         Ok(Team {
@@ -107,13 +111,13 @@ impl Team {
     ///
     /// # Errors
     /// As [`share`](Team::share).
-    pub fn share_bytes(
+    pub fn share_bytes<E: From<KernelError> + Send>(
         &self,
         out: &mut [u8],
         size: usize,
         shares: &[Share],
-        work: impl Fn(&Share, &mut [u8]) -> Result<(), String> + Sync,
-    ) -> Result<(), String> {
+        work: impl Fn(&Share, &mut [u8]) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
         let in_bytes = |share: &Share| Share {
             units: share.units.clone(),
             places: share.places.start * size..share.places.end * size,
@@ -130,19 +134,19 @@ impl Team {
     ///
     /// # Errors
     /// The error of the first share that fails.
-    pub fn share<T: Send>(
+    pub fn share<T: Send, E: From<KernelError> + Send>(
         &self,
         out: &mut [T],
         shares: &[Share],
-        work: impl Fn(&Share, &mut [T]) -> Result<(), String> + Sync,
-    ) -> Result<(), String> {
+        work: impl Fn(&Share, &mut [T]) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
         self.used(shares.len());
         let (mut rest, mut behind) = (out, 0);
         let mut parts = Vec::with_capacity(shares.len());
         for share in shares {
             let (own, after) = rest
                 .split_at_mut_checked(share.places.end - behind)
-                .ok_or("an element lies outside of its buffer")?;
+                .ok_or(KernelError::OutOfBounds)?;
             parts.push((share, &mut own[share.places.start - behind..], Ok(())));
             (rest, behind) = (after, share.places.end);
         }
@@ -301,11 +305,17 @@ mod tests {
             let mut out = [0; 6];
             let done = team.share(&mut out, &shares, |share, out| {
                 out.fill(share.units.start + 1);
-                Ok(())
+                Ok::<(), KernelError>(())
             });
             assert_eq!((done, out), (Ok(()), [0, 1, 1, 0, 2, 2]));
-            let failed = |share: &Share, _: &mut [usize]| Err(format!("{}", share.units.start));
-            assert_eq!(team.share(&mut out, &shares, failed), Err("0".to_owned()));
+            let failed = |share: &Share, _: &mut [usize]| match share.units.start {
+                0 => Err(KernelError::NoKernel),
+                _ => Err(KernelError::OutOfBounds),
+            };
+            assert_eq!(
+                team.share(&mut out, &shares, failed),
+                Err(KernelError::NoKernel)
+            );
             assert!(team.share(&mut out[..3], &shares, failed).is_err());
         }
     }

@@ -6,6 +6,7 @@
 //! exact, except that they wrap around, so the results are the same.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::memory::In;
 use crate::ops::Context;
 use crate::ops::kernel::{Family, Kernel, Site, rearranged};
@@ -100,19 +101,16 @@ impl Kernel for Copied {
         ins: &[In<'_>],
         out: &mut [u8],
         _: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let mut ins = ins.iter().map(|operand| match operand {
             In::Bytes(bytes) => Ok(*bytes),
-            In::Inplace | In::Aliased => Err("bytes are written over".to_owned()),
+            In::Inplace | In::Aliased => Err(StepError::BytesWrittenOver),
         });
-        let mut next = || {
-            ins.next()
-                .unwrap_or_else(|| Err("bytes are missing".to_owned()))
-        };
-        let (last, to) = out.split_last_mut().ok_or("bytes have no place")?;
+        let mut next = || ins.next().unwrap_or(Err(StepError::BytesMissing));
+        let (last, to) = out.split_last_mut().ok_or(StepError::BytesNowhere)?;
         if self.bytes {
             let bytes = next()?;
-            let to = to.get_mut(..bytes.len()).ok_or("bytes have no place")?;
+            let to = to.get_mut(..bytes.len()).ok_or(StepError::BytesNowhere)?;
             to.copy_from_slice(bytes);
         }
         match self.zero {
@@ -120,7 +118,7 @@ impl Kernel for Copied {
             Some(Some(zero)) => *last = zero,
             Some(None) => {
                 let zero_point = elements::<i32>(next()?)?.first();
-                *last = *zero_point.ok_or("the zero point is missing")? as u8;
+                *last = *zero_point.ok_or(StepError::ZeroPointMissing)? as u8;
             }
         }
         Ok(())
@@ -256,7 +254,7 @@ impl Bytes {
     pub(crate) fn given<'a>(
         &'a self,
         operands: [&'a [u8]; 2],
-    ) -> Result<([&'a [u8]; 2], [u8; 2]), String> {
+    ) -> Result<([&'a [u8]; 2], [u8; 2]), StepError> {
         let mut found = (operands, [0; 2]);
         for (k, side) in self.sides.iter().enumerate() {
             found.1[k] = match side {
@@ -267,7 +265,7 @@ impl Bytes {
                 Side::Value(made) => match (made.zero, operands[k].last()) {
                     (Ok(zero), _) => zero,
                     (Err(_), Some(&zero)) if made.copied => zero,
-                    (Err(_), _) => return Err("the zero point is not known".to_owned()),
+                    (Err(_), _) => return Err(StepError::ZeroPointUnknown),
                 },
             };
         }

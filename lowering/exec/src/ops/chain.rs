@@ -2,12 +2,14 @@
 //! lies between operations in a few lines of the cache.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::memory::In;
 use crate::nest::Nest;
 use crate::ops::Context;
 use crate::ops::kernel::{Family, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use optc_kernels::element::{Element, Kind, elements, elements_mut};
+use optc_kernels::error::KernelError;
 use optc_kernels::gemm::Scratch;
 use optc_kernels::links::{
     ChainOp, From, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed,
@@ -171,7 +173,7 @@ impl Kernel for Chain {
         ins: &[In<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let mut sources = Vec::with_capacity(ins.len());
         for operand in ins {
             sources.push(match operand {
@@ -181,7 +183,7 @@ impl Kernel for Chain {
             });
         }
         if sources.len() != self.operands.len() {
-            return Err("it has another number of operands".to_owned());
+            return Err(StepError::OperandCount);
         }
         let mut frames = self.frames.iter();
         frames.try_for_each(|frame| self.framed(frame, &sources, out, cx))
@@ -201,7 +203,7 @@ impl Chain {
         sources: &[Source<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let Frame { nest, block } = frame;
         let size = self.target().size();
         let inside = |k: usize| {
@@ -213,7 +215,7 @@ impl Chain {
             }
         };
         if !nest.fits(0, out.len() / size) || !(0..sources.len()).all(inside) {
-            return Err("an element lies outside of its buffer".to_owned());
+            return Err(KernelError::OutOfBounds.into());
         }
         // Other bytes of the result's buffer may belong to the part of another thread.
         let apart = !sources.iter().any(|s| matches!(s, Source::Among));
@@ -271,7 +273,7 @@ impl Chain {
         (nest, block): (&Loops, &Block),
         sources: &[Source<'_>],
         out: &mut [u8],
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let mut parts = vec![[0u32; PART]; self.operands.len() + self.links.len()];
         for (k, source) in sources
             .iter()
@@ -334,7 +336,7 @@ impl Chain {
         work: &mut Work<'_>,
         out: &mut [u8],
         at: [i64; MOST_OPERANDS + 1],
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let (n, steps) = nest.inner;
         let (m, around) = block.around;
         for line in (0..m).step_by(block.lines) {
@@ -359,7 +361,7 @@ impl Chain {
         work: &mut Work<'_>,
         out: &mut [u8],
         lattice: impl Fn(usize) -> Lattice,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let target = lattice(0);
         let count = target.lines.0 * target.along.0;
         let operands = self.operands.len();
@@ -369,7 +371,7 @@ impl Chain {
         };
         // The elements of an operand that are read where they lie.
         let sources = work.sources;
-        let stays = |k: usize| -> Result<Option<&[u32]>, String> {
+        let stays = |k: usize| -> Result<Option<&[u32]>, StepError> {
             let Source::Beside(source) = sources[k] else {
                 return Ok(None);
             };
@@ -377,7 +379,7 @@ impl Chain {
                 return Ok(None);
             }
             let from = lattice(k + 1).from as usize;
-            let words: &[u32] = bytemuck::try_cast_slice(source).map_err(|e| e.to_string())?;
+            let words: &[u32] = bytemuck::try_cast_slice(source)?;
             Ok(Some(&words[from..from + count]))
         };
         for k in 0..operands {
@@ -421,7 +423,7 @@ impl Chain {
         let written = self.target().size() == size_of::<u32>() && target.is_line();
         for (number, link) in self.links.iter().enumerate() {
             let (before, rest) = work.parts.split_at_mut(operands + number);
-            let part = |from: From| -> Result<&[u32], String> {
+            let part = |from: From| -> Result<&[u32], StepError> {
                 Ok(match from {
                     From::Code(i) => &before[operands + i][..count],
                     From::Operand(k) => match stays(k)? {
@@ -434,8 +436,7 @@ impl Chain {
             let to = match number == last && written {
                 true => {
                     let to = target.from as usize;
-                    let words: &mut [u32] =
-                        bytemuck::try_cast_slice_mut(out).map_err(|e| e.to_string())?;
+                    let words: &mut [u32] = bytemuck::try_cast_slice_mut(out)?;
                     &mut words[to..to + count]
                 }
                 false => &mut rest[0][..count],

@@ -1,6 +1,7 @@
 //! Norms with a scale and a bias for each channel: batch norm with given mean and variance, instance norm and group norm.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::ops::Context;
 use crate::ops::chain::Chain;
@@ -8,6 +9,7 @@ use crate::ops::kernel::{Kernel, Site, floats, numbers, same_float};
 use crate::ops::rows::Rows;
 use optc_ir::Operation;
 use optc_kernels::element::Kind;
+use optc_kernels::error::KernelError;
 use optc_kernels::gemm::Scratch;
 use optc_kernels::lanes::Work;
 use optc_kernels::links::{ChainOp, Code, From};
@@ -203,7 +205,7 @@ impl Kernel for Channels {
         ins: &[In<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         match (self, ins) {
             (Channels::Own { rows, chain }, [x, scale, bias]) => {
                 rows.run(result, &[*x], out, cx)?;
@@ -221,13 +223,13 @@ impl Kernel for Channels {
                 let mut read = Vec::with_capacity(operands.len());
                 for (places, operand) in operands.iter().zip(rest) {
                     let In::Bytes(bytes) = operand else {
-                        return Err("an operand is written over".to_owned());
+                        return Err(StepError::OperandWrittenOver);
                     };
                     let values = picked(&numbers(*kind, bytes)?, places);
-                    read.push(values.ok_or("an element lies outside of its buffer")?);
+                    read.push(values.ok_or(KernelError::OutOfBounds)?);
                 }
                 let [scale, bias, mean, variance] = &read[..] else {
-                    return Err("it has another number of operands".to_owned());
+                    return Err(StepError::OperandCount);
                 };
                 let found = Factors::of([scale, bias, mean, variance], *epsilon);
                 let [factors, terms] = [found.factors, found.terms]
@@ -236,7 +238,7 @@ impl Kernel for Channels {
                     [&factors, &terms].map(|v| In::Bytes(bytemuck::cast_slice(v)));
                 chain.run(result, &[*x, factors, terms], out, cx)
             }
-            _ => Err("it has another number of operands".to_owned()),
+            _ => Err(StepError::OperandCount),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! rows b and m, columns n and terms k.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::ops::Context;
 use crate::ops::bytes::Bytes;
@@ -295,9 +296,9 @@ impl Kernel for Contract {
         ins: &[In<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let [In::Bytes(left), In::Bytes(right), rest @ ..] = ins else {
-            return Err("an operand is written over".to_owned());
+            return Err(StepError::OperandWrittenOver);
         };
         let (operands, zeros) = match &self.bytes {
             Some(bytes) => bytes.given([left, right])?,
@@ -307,9 +308,9 @@ impl Kernel for Contract {
             (true, [In::Bytes(values)]) => InitialBytes::Values(values),
             // A residual in the place of the result.
             (true, [In::Inplace]) => InitialBytes::Result,
-            (true, _) => return Err("the bias is written over".to_owned()),
+            (true, _) => return Err(StepError::BiasWrittenOver),
             (false, _) => InitialBytes::Zero,
         };
-        self.products.run(out, operands, zeros, start, cx.team)
+        Ok(self.products.run(out, operands, zeros, start, cx.team)?)
     }
 }

@@ -8,6 +8,7 @@
 //! kernels of their own.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::ops::Context;
 use crate::ops::bytes::{Bytes, Side};
@@ -863,9 +864,9 @@ impl Kernel for Convolution {
         ins: &[In<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let [In::Bytes(x), In::Bytes(w), rest @ ..] = ins else {
-            return Err("an operand is written over".to_owned());
+            return Err(StepError::OperandWrittenOver);
         };
         let ([x, w], zeros) = match &self.bytes {
             Some(bytes) => bytes.given([x, w])?,
@@ -874,7 +875,7 @@ impl Kernel for Convolution {
         let (w, bias) = match (&self.folded_norm, self.biased, rest) {
             (Some(own), ..) => (cast_slice(&own.weights), Some(cast_slice(&own.bias))),
             (None, true, [In::Bytes(bias)]) => (w, Some(*bias)),
-            (None, true, _) => return Err("the bias is written over".to_owned()),
+            (None, true, _) => return Err(StepError::BiasWrittenOver),
             (None, false, _) => (w, None),
         };
         self.work.run(
@@ -937,7 +938,7 @@ impl Work {
         [x, w]: [&[u8]; 2],
         (zeros, bias): ([u8; 2], Option<&[u8]>),
         team: &Team,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         if let Some(non_finite) = non_finite
             && non_finite.is_needed(w)?
         {
@@ -945,12 +946,13 @@ impl Work {
         }
         let start = bias.map_or(InitialBytes::Zero, InitialBytes::Values);
         match self {
-            Work::Whole(products) => products.run(out, [x, w], zeros, start, team),
-            Work::Depthwise(work) => work.run(out, x, w, (bias, zeros[0]), team),
+            Work::Whole(products) => Ok(products.run(out, [x, w], zeros, start, team)?),
+            Work::Depthwise(work) => Ok(work.run(out, x, w, (bias, zeros[0]), team)?),
             Work::Taps { taps, fill } => {
                 fill.run(bias, out)?;
-                taps.iter()
-                    .try_for_each(|tap| tap.run(out, [x, w], zeros, InitialBytes::Result, team))
+                let mut taps = taps.iter();
+                let start = InitialBytes::Result;
+                Ok(taps.try_for_each(|tap| tap.run(out, [x, w], zeros, start, team))?)
             }
             Work::Phases { phases, fill } => {
                 if let Some(fill) = fill {

@@ -5,6 +5,7 @@
 
 use crate::access::Access;
 use crate::convert::{ConversionOptions, ConversionPlan};
+use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::moved::Moved;
 use crate::nest::Nest;
@@ -14,6 +15,7 @@ use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::types::TensorType;
 use optc_ir::{Func, Operation, Structure, Value};
+use optc_kernels::error::KernelError;
 use optc_kernels::product::copy_line;
 use optc_kernels::team;
 use optc_ops::{Pad, PadMode};
@@ -249,17 +251,17 @@ impl Kernel for Copy {
         ins: &[In<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         if let (Some(plan), [In::Bytes(source)]) = (&self.plan, ins) {
             let fits = |bytes: &[u8], wanted: u64| bytes.len() as u64 == wanted;
             if fits(source, plan.source_bytes()) && fits(out, plan.target_bytes()) {
                 let done = plan.execute_with(cx.team, source, out, &mut cx.moved);
-                return done.map_err(|e| e.to_string());
+                return Ok(done?);
             }
         }
         for nest in &self.padding.boxes {
             if !nest.fits(0, out.len() / self.size) {
-                return Err("an element lies outside of its buffer".to_owned());
+                return Err(KernelError::OutOfBounds.into());
             }
             fill(nest, &self.padding.value, out, &mut cx.moved);
         }
@@ -269,12 +271,12 @@ impl Kernel for Copy {
                 Some(In::Bytes(source)) => Some(*source),
                 Some(In::Aliased) => None,
                 Some(In::Inplace) | None => {
-                    return Err("an operand is written over as it is copied".to_owned());
+                    return Err(StepError::CopyWrittenOver);
                 }
             };
             let elements = source.map_or(out.len(), <[u8]>::len) / self.size;
             if !nest.fits(0, out.len() / self.size) || !nest.fits(1, elements) {
-                return Err("an element lies outside of its buffer".to_owned());
+                return Err(KernelError::OutOfBounds.into());
             }
             match source {
                 Some(source) => shared(nest, self.size, source, out, cx)?,
@@ -292,7 +294,7 @@ fn shared(
     source: &[u8],
     out: &mut [u8],
     cx: &mut Context<'_>,
-) -> Result<(), String> {
+) -> Result<(), StepError> {
     let threads = cx.team.worth(nest.count(), team::ELEMENTS);
     let found = match threads {
         1 => None,

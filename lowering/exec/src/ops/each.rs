@@ -1,6 +1,7 @@
 //! Element-wise operations on any types by their declared semantics: some thousand elements at a time are gathered into a
 //! row, evaluated, and scattered.
 
+use crate::error::StepError;
 use crate::memory::In;
 use crate::nest::Nest;
 use crate::ops::Context;
@@ -9,6 +10,7 @@ use optc_ir::attr::AttrDict;
 use optc_ir::{
     Bindings, DType, Dim, EvalContext, OpRef, Operation, Registry, Role, Tensor, TensorType, Type,
 };
+use optc_kernels::error::KernelError;
 use optc_ops::{Dequantize, Quantize};
 use std::sync::Arc;
 
@@ -77,7 +79,12 @@ impl Declared {
     }
 
     /// Computes the elements of some runs of the innermost loop.
-    fn part(&self, runs: &[[i64; MOST + 1]], ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+    fn part(
+        &self,
+        runs: &[[i64; MOST + 1]],
+        ins: &[In<'_>],
+        out: &mut [u8],
+    ) -> Result<(), StepError> {
         let (n, steps) = self.nest.inner;
         let count = runs.len() * n;
         let types: Vec<Type> = self
@@ -106,10 +113,10 @@ impl Declared {
                 }
             }
             let dtype = self.dtypes[inputs.len()];
-            inputs.push(Tensor::from_bytes(dtype, vec![count], &row).map_err(|e| e.to_string())?);
+            inputs.push(Tensor::from_bytes(dtype, vec![count], &row)?);
         }
         let refs: Vec<&Tensor> = inputs.iter().collect();
-        let (result, operands) = types.split_last().ok_or("it has no types")?;
+        let (result, operands) = types.split_last().ok_or(StepError::NoTypes)?;
         let of = OpRef {
             name: &self.name,
             operands: operands.iter().collect(),
@@ -120,17 +127,17 @@ impl Declared {
         let cx = EvalContext {
             bindings: &bindings,
         };
-        let decl = self.registry.get(&self.name).ok_or("nothing declares it")?;
-        let made = decl.eval(&of, &refs, &cx).map_err(|e| e.to_string())?;
+        let decl = self.registry.get(&self.name).ok_or(StepError::Undeclared)?;
+        let made = decl.eval(&of, &refs, &cx)?;
         let [made] = &made[..] else {
-            return Err("it gives another number of results".to_owned());
+            return Err(StepError::ResultCount);
         };
         let (row, size) = (made.to_bytes(), self.size(self.dtypes.len() - 1));
         let mut elements = row.chunks_exact(size);
         for run in runs {
             for i in 0..n as i64 {
                 let at = (run[0] + steps[0] * i) as usize * size;
-                let element = elements.next().ok_or("it gives too few elements")?;
+                let element = elements.next().ok_or(StepError::FewElements)?;
                 out[at..at + size].copy_from_slice(element);
             }
         }
@@ -156,9 +163,9 @@ impl Kernel for Declared {
         ins: &[In<'_>],
         out: &mut [u8],
         _: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         if ins.len() + 1 != self.dtypes.len() {
-            return Err("it has another number of operands".to_owned());
+            return Err(StepError::OperandCount);
         }
         let size = self.size(ins.len());
         let inside = |k: usize| match ins[k] {
@@ -167,7 +174,7 @@ impl Kernel for Declared {
             In::Inplace => self.size(k) == size,
         };
         if !self.nest.fits(0, out.len() / size) || !(0..ins.len()).all(inside) {
-            return Err("an element lies outside of its buffer".to_owned());
+            return Err(KernelError::OutOfBounds.into());
         }
         let most = (PART / self.nest.inner.0.max(1)).max(1);
         let (mut runs, mut failed) = (Vec::with_capacity(most), Ok(()));

@@ -1,6 +1,7 @@
 //! `gather_elements` and `scatter_elements`: each index has an element of its own, which is read or written along an axis.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
 use crate::ops::Context;
@@ -9,6 +10,7 @@ use crate::ops::gather::{along, read};
 use crate::ops::kernel::{Kernel, Site};
 use optc_ir::Operation;
 use optc_kernels::element::{Kind, elements, elements_mut};
+use optc_kernels::error::KernelError;
 use optc_kernels::gemm::within;
 use optc_ops::{GatherElements, ScatterElements, ScatterReduction};
 
@@ -94,7 +96,7 @@ impl Elements {
 
     /// Calls with the offsets of each index's own element and of the indexed element.
     #[inline(always)]
-    fn each(&self, indices: &[i64], mut call: impl FnMut(usize, usize)) -> Result<(), String> {
+    fn each(&self, indices: &[i64], mut call: impl FnMut(usize, usize)) -> Result<(), StepError> {
         for (&[own, rest], &index) in self.places.iter().zip(indices) {
             call(own as usize, (rest + along(&self.axis, index)?) as usize);
         }
@@ -106,7 +108,7 @@ impl Elements {
         indices: &[i64],
         from: &[u8],
         out: &mut [u8],
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let (from, out) = (from.as_chunks::<N>().0, out.as_chunks_mut::<N>().0);
         match self.writes {
             None => self.each(indices, |own, named| out[own] = from[named]),
@@ -133,18 +135,18 @@ impl Kernel for Elements {
         ins: &[In<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let (indices, from) = match (&self.writes, ins) {
             (None, &[In::Bytes(x), In::Bytes(indices)]) => (indices, x),
             (Some(writes), &[In::Bytes(x), In::Bytes(indices), In::Bytes(updates)]) => {
                 let fits = |k: usize, n: usize| writes.copy.fits(k, n / self.size);
                 if !fits(0, out.len()) || !fits(1, x.len()) {
-                    return Err("an element lies outside of its buffer".to_owned());
+                    return Err(KernelError::OutOfBounds.into());
                 }
                 copy_at(&writes.copy, self.size, [0, 0], x, out, &mut cx.moved);
                 (indices, updates)
             }
-            _ => return Err("an operand is written over".to_owned()),
+            _ => return Err(StepError::OperandWrittenOver),
         };
         let lengths = match &self.writes {
             None => [out.len(), from.len()],

@@ -1,6 +1,7 @@
 //! Element-wise operations as links of chains.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::chain::Chain;
@@ -9,6 +10,7 @@ use crate::ops::kernel::{Kernel, Site};
 use optc_ir::Operation;
 use optc_ir::op::{Binary, Expr, Unary};
 use optc_kernels::element::Kind;
+use optc_kernels::error::KernelError;
 use optc_kernels::links::{ChainOp, Code, Comparison, From, of_integers, only_of_integers};
 use optc_ops::Direction;
 use optc_ops::{
@@ -242,12 +244,12 @@ impl Fill {
     }
 
     /// Without a source all are 0.
-    pub(crate) fn run(&self, source: Option<&[u8]>, out: &mut [u8]) -> Result<(), String> {
+    pub(crate) fn run(&self, source: Option<&[u8]>, out: &mut [u8]) -> Result<(), StepError> {
         let (zero, size) = ([0; 4], self.size);
         let source = source.unwrap_or(&zero[..size]);
         let fits = |k: usize, bytes: &[u8]| self.nest.fits(k, bytes.len() / size);
         if !fits(0, out) || !fits(1, source) {
-            return Err("an element lies outside of its buffer".to_owned());
+            return Err(KernelError::OutOfBounds.into());
         }
         let mut none = Moved::default();
         copy_at(&self.nest, size, [0, 0], source, out, &mut none);

@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::buffer::gather;
+use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
 use crate::ops::Context;
@@ -98,9 +99,9 @@ impl Kernel for Gather {
         ins: &[In<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let [In::Bytes(source), In::Bytes(indices)] = ins else {
-            return Err("an operand is written over".to_owned());
+            return Err(StepError::OperandWrittenOver);
         };
         let lengths = [out.len() / self.size, source.len() / self.size];
         within(self.reach, lengths)?;
@@ -124,7 +125,7 @@ impl Kernel for Gather {
 ///
 /// # Errors
 /// The bytes are no elements of the type.
-pub(super) fn read(slot: &Slot, bytes: &[u8]) -> Result<Vec<i64>, String> {
+pub(super) fn read(slot: &Slot, bytes: &[u8]) -> Result<Vec<i64>, StepError> {
     fn all<T: Pod + Into<i64>>(access: &Access, bytes: &[u8]) -> Option<Vec<i64>> {
         let list: &[T] = bytemuck::try_cast_slice(bytes).ok()?;
         let reach = access.reach()?;
@@ -141,7 +142,7 @@ pub(super) fn read(slot: &Slot, bytes: &[u8]) -> Result<Vec<i64>, String> {
     if let Some(found) = found {
         return Ok(found);
     }
-    let tensor = gather(bytes, &slot.access, slot.dtype, slot.width).map_err(|e| e.to_string())?;
+    let tensor = gather(bytes, &slot.access, slot.dtype, slot.width)?;
     Ok((0..slot.access.count()).map(|i| tensor.i64_at(i)).collect())
 }
 
@@ -149,10 +150,10 @@ pub(super) fn read(slot: &Slot, bytes: &[u8]) -> Result<Vec<i64>, String> {
 ///
 /// # Errors
 /// The index is out of bounds.
-pub(super) fn along(axis: &[i64], index: i64) -> Result<i64, String> {
+pub(super) fn along(axis: &[i64], index: i64) -> Result<i64, StepError> {
     let n = axis.len() as i64;
     let place = if index < 0 { index + n } else { index };
     let found = usize::try_from(place).ok();
     let found = found.and_then(|place| axis.get(place).copied());
-    found.ok_or_else(|| format!("index {index} is out of bounds, the axis has {n} elements"))
+    found.ok_or(StepError::Index { index, extent: n })
 }

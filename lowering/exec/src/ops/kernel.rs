@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::buffer::Buffer;
+use crate::error::StepError;
 use crate::memory::{In, Slot, Storage};
 use crate::moved::Moved;
 use half::{bf16, f16};
@@ -124,7 +125,7 @@ pub(crate) trait Kernel: Debug + Send + Sync {
         ins: &[In<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String>;
+    ) -> Result<(), StepError>;
 }
 
 /// An operation with the slots of its operands and results, and constants.
@@ -217,15 +218,15 @@ pub(crate) fn same_float(slots: &[&Slot]) -> bool {
 ///
 /// # Errors
 /// The bytes are no whole elements, or the type is an integer.
-pub(crate) fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, String> {
-    fn all<E: Element<Number = f32>>(bytes: &[u8]) -> Result<Vec<f32>, String> {
+pub(crate) fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, StepError> {
+    fn all<E: Element<Number = f32>>(bytes: &[u8]) -> Result<Vec<f32>, StepError> {
         Ok(elements::<E>(bytes)?.iter().map(|x| x.read()).collect())
     }
     match kind {
         Kind::F32 => all::<f32>(bytes),
         Kind::F16 => all::<f16>(bytes),
         Kind::BF16 => all::<bf16>(bytes),
-        Kind::I8 | Kind::U8 | Kind::I32 => Err("they are integers".to_owned()),
+        Kind::I8 | Kind::U8 | Kind::I32 => Err(StepError::Integers),
     }
 }
 
@@ -233,11 +234,11 @@ pub(crate) fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, String> {
 ///
 /// # Errors
 /// The bytes are no whole elements or not aligned.
-pub(crate) fn floats(bytes: &[u8]) -> Result<&[f32], String> {
+pub(crate) fn floats(bytes: &[u8]) -> Result<&[f32], StepError> {
     if bytes.is_empty() {
         return Ok(&[]);
     }
-    bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
+    Ok(bytemuck::try_cast_slice(bytes)?)
 }
 
 /// Access of a part whose extents are `shape`, given the access of its whole. Dimensions of the part that correspond to no

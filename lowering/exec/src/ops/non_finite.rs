@@ -2,6 +2,7 @@
 //! multiply zeros there, which would give NaN.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::nest::Nest;
 use crate::ops::kernel::numbers;
 use bytemuck::cast_slice;
@@ -47,7 +48,7 @@ impl NonFinite {
             weights: Nest::of([&weights])?,
             epilogue: epilogue.cloned(),
         };
-        let finite = known.is_some_and(|known| non_finite.is_needed(known) == Ok(false));
+        let finite = known.is_some_and(|known| matches!(non_finite.is_needed(known), Ok(false)));
         (!finite).then_some(non_finite)
     }
 
@@ -55,10 +56,10 @@ impl NonFinite {
     ///
     /// # Errors
     /// A weight lies outside of its buffer.
-    pub(crate) fn is_needed(&self, weights: &[u8]) -> Result<bool, String> {
+    pub(crate) fn is_needed(&self, weights: &[u8]) -> Result<bool, StepError> {
         let size = self.kinds[0].size();
         if !self.weights.fits(0, weights.len() / size) {
-            return Err("a weight lies outside of its buffer".to_owned());
+            return Err(StepError::WeightOutOfBounds);
         }
         let (n, [step]) = self.weights.inner;
         let mut finite = true;
@@ -81,7 +82,7 @@ impl NonFinite {
         out: &mut [u8],
         [x, w]: [&[u8]; 2],
         bias: Option<&[u8]>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let [from, to] = self.kinds;
         let (x, w) = (numbers(from, x)?, numbers(from, w)?);
         let sums = self.epilogue.as_ref().map_or(to, Epilogue::sums);

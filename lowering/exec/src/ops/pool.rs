@@ -4,6 +4,7 @@
 //! the rows `1 5 2 0` and `3 4 9 1` takes the maximum of both rows, `3 5 9 1`, and then of pairs of columns, `5 9`. If
 //! channels are contiguous, each position combines vectors of channels.
 
+use crate::error::StepError;
 use crate::memory::In;
 use crate::ops::Context;
 use crate::ops::kernel::{Kernel, Site};
@@ -483,9 +484,9 @@ impl Kernel for Pool {
         ins: &[In<'_>],
         out: &mut [u8],
         _: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let [In::Bytes(x)] = ins else {
-            return Err("an operand is written over".to_owned());
+            return Err(StepError::OperandWrittenOver);
         };
         match self.kind {
             Kind::F16 => self.typed::<f16>(out, x),
@@ -498,7 +499,7 @@ impl Kernel for Pool {
 }
 
 impl Pool {
-    fn typed<E: Float>(&self, out: &mut [u8], x: &[u8]) -> Result<(), String> {
+    fn typed<E: Float>(&self, out: &mut [u8], x: &[u8]) -> Result<(), StepError> {
         let (out, x) = (elements_mut::<E>(out)?, elements::<E>(x)?);
         within(self.reach, [out.len(), x.len()])?;
         vectorized_wide(

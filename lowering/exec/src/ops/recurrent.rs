@@ -7,6 +7,7 @@
 
 use crate::access::Access;
 use crate::buffer::gather;
+use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
 use crate::ops::Context;
@@ -14,6 +15,7 @@ use crate::ops::kernel::{Kernel, Site};
 use half::{bf16, f16};
 use optc_ir::Operation;
 use optc_kernels::element::{Element, Kind, elements, elements_mut};
+use optc_kernels::error::KernelError;
 use optc_kernels::gates::{PackedColumns, ROWS};
 use optc_kernels::gemm::Scratch;
 use optc_kernels::math::{sigmoid, tanh};
@@ -169,7 +171,7 @@ impl Network {
     }
 
     /// Packs the weights of all directions: inputs, states and biases in their layouts.
-    fn layers(&self, [inputs, states, biases]: [&[u8]; 3]) -> Result<Vec<Layer>, String> {
+    fn layers(&self, [inputs, states, biases]: [&[u8]; 3]) -> Result<Vec<Layer>, StepError> {
         let inputs = self.operands[1].read_all(inputs)?;
         let states = self.operands[2].read_all(states)?;
         let biases = self.operands[3].read_all(biases)?;
@@ -216,11 +218,11 @@ impl Network {
     }
 
     /// Computes all results.
-    fn all(&self, ins: &[In<'_>], spare: &mut Spare, team: &Team) -> Result<(), String> {
+    fn all(&self, ins: &[In<'_>], spare: &mut Spare, team: &Team) -> Result<(), StepError> {
         let mut bytes = Vec::with_capacity(ins.len());
         for operand in ins {
             let In::Bytes(operand) = operand else {
-                return Err("an operand is written over".to_owned());
+                return Err(StepError::OperandWrittenOver);
             };
             bytes.push(*operand);
         }
@@ -229,11 +231,11 @@ impl Network {
             Some(slot) => {
                 let own = bytes.pop().unwrap_or_default();
                 let own = gather(own, &slot.access, slot.dtype, slot.width);
-                Some(own.map_err(|e| e.to_string())?)
+                Some(own?)
             }
         };
         let [x, inputs, states, biases, initial @ ..] = &bytes[..] else {
-            return Err("it has another number of operands".to_owned());
+            return Err(StepError::OperandCount);
         };
         let made;
         let layers = match &self.layers {
@@ -420,7 +422,7 @@ fn shared(
     (gates, width): (&mut [f32], usize),
     products: usize,
     work: impl Fn(Range<usize>, &mut [f32]) + Sync,
-) -> Result<(), String> {
+) -> Result<(), StepError> {
     let threads = team.worth(
         (rows as u64).saturating_mul(products as u64),
         team::PRODUCTS,
@@ -486,30 +488,30 @@ impl Place {
         })
     }
 
-    fn read_all(&self, bytes: &[u8]) -> Result<Vec<f32>, String> {
+    fn read_all(&self, bytes: &[u8]) -> Result<Vec<f32>, StepError> {
         let mut list = Vec::new();
         self.read(bytes, &mut list)?;
         Ok(list)
     }
 
     /// Loads elements as numbers in row-major order.
-    fn read(&self, bytes: &[u8], to: &mut Vec<f32>) -> Result<(), String> {
+    fn read(&self, bytes: &[u8], to: &mut Vec<f32>) -> Result<(), StepError> {
         to.resize(self.count, 0.0);
         match self.kind {
             Kind::F32 => copied::<f32, f32>(&self.nest, elements(bytes)?, to),
             Kind::F16 => copied::<f16, f32>(&self.nest, elements(bytes)?, to),
             Kind::BF16 => copied::<bf16, f32>(&self.nest, elements(bytes)?, to),
-            Kind::I8 | Kind::U8 | Kind::I32 => Err("they are integers".to_owned()),
+            Kind::I8 | Kind::U8 | Kind::I32 => Err(StepError::Integers),
         }
     }
 
     /// Stores numbers in row-major order as elements.
-    fn write(&self, from: &[f32], bytes: &mut [u8]) -> Result<(), String> {
+    fn write(&self, from: &[f32], bytes: &mut [u8]) -> Result<(), StepError> {
         match self.kind {
             Kind::F32 => copied::<f32, f32>(&self.nest, from, elements_mut(bytes)?),
             Kind::F16 => copied::<f32, f16>(&self.nest, from, elements_mut(bytes)?),
             Kind::BF16 => copied::<f32, bf16>(&self.nest, from, elements_mut(bytes)?),
-            Kind::I8 | Kind::U8 | Kind::I32 => Err("they are integers".to_owned()),
+            Kind::I8 | Kind::U8 | Kind::I32 => Err(StepError::Integers),
         }
     }
 }
@@ -519,9 +521,9 @@ fn copied<E: Element<Number = f32>, T: Element<Number = f32>>(
     nest: &Nest<2>,
     from: &[E],
     to: &mut [T],
-) -> Result<(), String> {
+) -> Result<(), StepError> {
     if !nest.fits(0, to.len()) || !nest.fits(1, from.len()) {
-        return Err("an element lies outside of its buffer".to_owned());
+        return Err(KernelError::OutOfBounds.into());
     }
     let (n, steps) = nest.inner;
     nest.each(|[at, read]| match steps {
@@ -571,13 +573,13 @@ impl Kernel for Network {
         ins: &[In<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let own = std::ptr::from_ref(self).addr();
         let mut spare = SPARE.take();
         if result == 0 || spare.owner != own {
             self.all(ins, &mut spare, cx.team)?;
         }
-        let place = self.results.get(result).ok_or("it has no such result")?;
+        let place = self.results.get(result).ok_or(StepError::NoResult)?;
         let written = match result.checked_sub(1) {
             None => place.write(&spare.states, out),
             Some(kept) => place.write(&spare.last[kept], out),

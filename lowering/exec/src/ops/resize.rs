@@ -1,6 +1,7 @@
 //! Interpolation along some dimensions, for values in any layout. One dimension gives rows, if possible one that is
 //! contiguous in the result. Rows are interpolated over the other dimensions first, and then along themselves.
 
+use crate::error::StepError;
 use crate::memory::In;
 use crate::ops::Context;
 use crate::ops::kernel::{Kernel, Site, same_float};
@@ -194,7 +195,7 @@ impl Resize {
         }
     }
 
-    fn typed<E: Element<Number = f32>>(&self, out: &mut [u8], x: &[u8]) -> Result<(), String> {
+    fn typed<E: Element<Number = f32>>(&self, out: &mut [u8], x: &[u8]) -> Result<(), StepError> {
         let (out, x) = (elements_mut::<E>(out)?, elements::<E>(x)?);
         within(self.reach, [out.len(), x.len()])?;
         vectorized(
@@ -221,9 +222,9 @@ impl Kernel for Resize {
         ins: &[In<'_>],
         out: &mut [u8],
         _: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let [In::Bytes(x)] = ins else {
-            return Err("an operand is written over".to_owned());
+            return Err(StepError::OperandWrittenOver);
         };
         match self.kind {
             Kind::F16 => self.typed::<f16>(out, x),

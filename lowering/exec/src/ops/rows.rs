@@ -7,6 +7,7 @@
 //! of 4 elements.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::ops::Context;
 use crate::ops::kernel::{Kernel, Site, numbers, same_float};
@@ -14,6 +15,7 @@ use half::{bf16, f16};
 use optc_ir::{Operation, Value};
 use optc_kernels::element::{Element, Kind, elements, elements_mut, same};
 use optc_kernels::epilogue::Epilogue;
+use optc_kernels::error::KernelError;
 use optc_kernels::gemm::{Scratch, within};
 use optc_kernels::lanes::{
     self, Adjacent, Along, LANES, NoEpilogue, OpsEpilogue, Places, Reduction, RowEpilogue, Work,
@@ -286,14 +288,14 @@ impl Kernel for Rows {
         ins: &[In<'_>],
         out: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let Some(In::Bytes(source)) = ins.first() else {
-            return Err("an operand is written over".to_owned());
+            return Err(StepError::OperandWrittenOver);
         };
         let more = |i: usize| match ins.get(i) {
             Some(In::Bytes(bytes)) => numbers(self.kind, bytes).map(Some),
             Some(In::Inplace) | None => Ok(None),
-            Some(In::Aliased) => Err("an operand lies among what is written".to_owned()),
+            Some(In::Aliased) => Err(StepError::OperandAmongResult),
         };
         let (scale, bias) = (more(1)?, more(2)?);
         let lengths = [
@@ -301,15 +303,13 @@ impl Kernel for Rows {
             source.len() / self.kind.size(),
         ];
         within(self.reach, lengths)?;
-        let along = |table: &Option<Vec<i64>>, values: Option<Vec<f32>>| -> Result<_, String> {
+        let along = |table: &Option<Vec<i64>>, values: Option<Vec<f32>>| -> Result<_, StepError> {
             let (Some(table), Some(values)) = (table, values) else {
                 return Ok(None);
             };
             let at = |&offset: &i64| values.get(usize::try_from(offset).ok()?).copied();
             let found: Option<Vec<f32>> = table.iter().map(at).collect();
-            found
-                .map(Some)
-                .ok_or_else(|| "an element lies outside of its buffer".to_owned())
+            found.map(Some).ok_or(KernelError::OutOfBounds.into())
         };
         let (scale, bias) = (along(&self.scale, scale)?, along(&self.bias, bias)?);
         let with = Along {
@@ -360,7 +360,7 @@ impl Rows {
         with: &Along<'_>,
         team: &Team,
         epilogue: impl Fn() -> P + Sync,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let (out, source) = (elements_mut::<T>(out)?, elements::<E>(source)?);
         let work = |rows: Range<usize>, writes: &[i64], out: &mut [T]| {
             let mut epilogue = epilogue();

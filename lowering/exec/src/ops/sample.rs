@@ -1,6 +1,7 @@
 //! Grid sampling (`grid_sample`): the taps of each place are computed once for all channels.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::memory::In;
 use crate::ops::Context;
 use crate::ops::kernel::{Kernel, Site, numbers};
@@ -192,7 +193,7 @@ impl Sample {
         x: &[u8],
         grid: &[u8],
         out: &mut [u8],
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let (x, out) = (elements::<E>(x)?, elements_mut::<E>(out)?);
         let grid = numbers(self.kinds[1], grid)?;
         within(self.reach, [out.len(), x.len(), grid.len()])?;
@@ -236,9 +237,9 @@ impl Kernel for Sample {
         ins: &[In<'_>],
         out: &mut [u8],
         _: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let [In::Bytes(x), In::Bytes(grid)] = ins else {
-            return Err("an operand is written over".to_owned());
+            return Err(StepError::OperandWrittenOver);
         };
         match self.kinds[0] {
             Kind::F16 => self.typed::<f16>(x, grid, out),

@@ -1,11 +1,13 @@
 //! `select`: one of two elements by a condition, in any layout; elements are copied as bytes.
 
+use crate::error::StepError;
 use crate::memory::In;
 use crate::nest::Nest;
 use crate::ops::Context;
 use crate::ops::kernel::{Kernel, Site};
 use bytemuck::Pod;
 use optc_ir::Operation;
+use optc_kernels::error::KernelError;
 
 /// A select of elements of 1, 2, 4 or 8 bytes.
 #[derive(Debug)]
@@ -35,12 +37,11 @@ impl Select {
         })
     }
 
-    fn all<T: Pod>(&self, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
-        let cast = |e: bytemuck::PodCastError| e.to_string();
+    fn all<T: Pod>(&self, ins: &[In<'_>], out: &mut [u8]) -> Result<(), StepError> {
         let [condition, a, b] = ins else {
-            return Err("it has another number of operands".to_owned());
+            return Err(StepError::OperandCount);
         };
-        let out: &mut [T] = bytemuck::try_cast_slice_mut(out).map_err(cast)?;
+        let out: &mut [T] = bytemuck::try_cast_slice_mut(out)?;
         // An operand in the result's bytes is read there, at the result's offset if the accesses are equal.
         let own = |operand: &In<'_>, k: usize| match operand {
             In::Inplace => 0,
@@ -50,7 +51,7 @@ impl Select {
         // A condition in the result's bytes needs elements of one byte.
         let (given, truths) = (own(condition, 1), branch::<u8>(condition)?);
         if truths.is_none() && self.size != 1 {
-            return Err("the condition is written over".to_owned());
+            return Err(StepError::ConditionWrittenOver);
         }
         let lengths = branches.map(|branch| branch.map_or(out.len(), <[T]>::len));
         let fits = self.nest.fits(0, out.len())
@@ -60,7 +61,7 @@ impl Select {
                 .zip(lengths)
                 .all(|(&k, n)| self.nest.fits(k, n));
         if !fits {
-            return Err("an element lies outside of its buffer".to_owned());
+            return Err(KernelError::OutOfBounds.into());
         }
         let (n, steps) = self.nest.inner;
         self.nest.each(|at| {
@@ -84,11 +85,9 @@ impl Select {
 }
 
 /// The elements of a branch; `None` if they are in the result's bytes.
-fn branch<'a, T: Pod>(operand: &In<'a>) -> Result<Option<&'a [T]>, String> {
+fn branch<'a, T: Pod>(operand: &In<'a>) -> Result<Option<&'a [T]>, StepError> {
     match *operand {
-        In::Bytes(bytes) => bytemuck::try_cast_slice(bytes)
-            .map(Some)
-            .map_err(|e| e.to_string()),
+        In::Bytes(bytes) => Ok(Some(bytemuck::try_cast_slice(bytes)?)),
         In::Inplace | In::Aliased => Ok(None),
     }
 }
@@ -104,7 +103,7 @@ impl Kernel for Select {
         ins: &[In<'_>],
         out: &mut [u8],
         _: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         match self.size {
             1 => self.all::<u8>(ins, out),
             2 => self.all::<u16>(ins, out),

@@ -1,6 +1,7 @@
 //! The greatest or least `k` elements along an axis: one pass that skips elements no better than the `k`-th best so far.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::memory::In;
 use crate::ops::Context;
 use crate::ops::kernel::{Kernel, Site};
@@ -109,7 +110,7 @@ impl TopK {
     }
 
     /// Sets `picked` to the indices of each lane's first elements, in order.
-    fn pick<E: Element>(&self, x: &[u8], picked: &mut Vec<u32>) -> Result<(), String>
+    fn pick<E: Element>(&self, x: &[u8], picked: &mut Vec<u32>) -> Result<(), StepError>
     where
         E::Number: Ranked,
     {
@@ -141,7 +142,7 @@ impl TopK {
         Ok(())
     }
 
-    fn picked(&self, x: &[u8], picked: &mut Vec<u32>) -> Result<(), String> {
+    fn picked(&self, x: &[u8], picked: &mut Vec<u32>) -> Result<(), StepError> {
         match self.kind {
             Kind::F32 => self.pick::<f32>(x, picked),
             Kind::F16 => self.pick::<f16>(x, picked),
@@ -159,7 +160,7 @@ impl TopK {
         picked: &[u32],
         out: &mut [T],
         read: impl Fn(i64, u32) -> T,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         within([self.reach[result]], [out.len()])?;
         for (lane, picked) in self.lanes.iter().zip(picked.chunks_exact(self.k)) {
             for (to, &i) in self.axes[result].iter().zip(picked) {
@@ -174,7 +175,7 @@ impl TopK {
         picked: &[u32],
         x: &[u8],
         out: &mut [u8],
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let (x, out) = (x.as_chunks::<N>().0, out.as_chunks_mut::<N>().0);
         self.write(1, picked, out, |begin, i| {
             x[(begin + self.axes[0][i as usize]) as usize]
@@ -203,9 +204,9 @@ impl Kernel for TopK {
         ins: &[In<'_>],
         out: &mut [u8],
         _: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let [In::Bytes(x)] = ins else {
-            return Err("an operand is written over".to_owned());
+            return Err(StepError::OperandWrittenOver);
         };
         let own = std::ptr::from_ref(self).addr();
         let mut spare = SPARE.take();
@@ -218,7 +219,7 @@ impl Kernel for TopK {
             (0, 2) => self.values::<2>(picked, x, out),
             (0, _) => self.values::<4>(picked, x, out),
             _ => {
-                let out = bytemuck::try_cast_slice_mut(out).map_err(|e| e.to_string())?;
+                let out = bytemuck::try_cast_slice_mut(out)?;
                 self.write(2, picked, out, |_, i| i64::from(i))
             }
         };

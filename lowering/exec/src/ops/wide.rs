@@ -5,6 +5,7 @@
 //! handles the remaining 488.
 
 use crate::access::Access;
+use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
 use crate::ops::Context;
@@ -13,6 +14,7 @@ use crate::ops::kernel::{Kernel, Site};
 use half::{bf16, f16};
 use optc_ir::DType;
 use optc_ir::types::Sign;
+use optc_kernels::error::KernelError;
 use optc_kernels::links::{Code, Comparison};
 use optc_kernels::vectorized::vectorized;
 
@@ -208,7 +210,7 @@ impl Wide {
         ins: &[In<'_>],
         out: &mut [u8],
         numbers: &mut [Numbers; 3],
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let (_, steps) = self.nest.inner;
         let [a, b, made] = numbers;
         for (k, (operand, to)) in ins.iter().zip([&mut *a, &mut *b]).enumerate() {
@@ -224,15 +226,15 @@ impl Wide {
         compute(self.code, (a, b), made, count);
         let target = self.types[ins.len()];
         with_cell!(target, C => {
-            let out = bytemuck::try_cast_slice_mut::<u8, C>(out).map_err(|e| e.to_string())?;
+            let out = bytemuck::try_cast_slice_mut::<u8, C>(out)?;
             store(made, count, out, (at[0], steps[0]));
         });
         Ok(())
     }
 }
 
-fn cast<C: Cell>(bytes: &[u8]) -> Result<&[C], String> {
-    bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
+fn cast<C: Cell>(bytes: &[u8]) -> Result<&[C], StepError> {
+    Ok(bytemuck::try_cast_slice(bytes)?)
 }
 
 /// Returns whether an operation has a loop for integers or floats.
@@ -424,12 +426,12 @@ impl Kernel for Wide {
         ins: &[In<'_>],
         out: &mut [u8],
         _: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let Some((&to, from)) = self.types.split_last() else {
-            return Err("it has no types".to_owned());
+            return Err(StepError::NoTypes);
         };
         if ins.len() != from.len() {
-            return Err("it has another number of operands".to_owned());
+            return Err(StepError::OperandCount);
         }
         let inside = |k: usize| match ins[k] {
             In::Bytes(bytes) => self.nest.fits(k + 1, bytes.len() / from[k].size()),
@@ -437,7 +439,7 @@ impl Kernel for Wide {
             In::Inplace => from[k].size() == to.size(),
         };
         if !self.nest.fits(0, out.len() / to.size()) || !(0..ins.len()).all(inside) {
-            return Err("an element lies outside of its buffer".to_owned());
+            return Err(KernelError::OutOfBounds.into());
         }
         // Conversions keep the numbers that they load; tests give integers.
         let tests = matches!(

@@ -6,6 +6,7 @@ use crate::job::Job;
 use crate::join::{joined, products};
 use crate::memory::{Slot, Storage};
 use crate::ops::{self, Family, Kernel, Order, Orders, Site};
+use crate::tiles::error::TileError;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::memory::ALIGNMENT;
@@ -47,7 +48,7 @@ struct Made {
 ///
 /// # Errors
 /// An operation has no kernel for its tiles, or only one that sums in another order.
-pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, String> {
+pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, TileError> {
     let made = made(sketch, group)?;
     let (func, of) = (&made.func, group.site(group.schedule.ops[0].op));
     let at = |op: Op| Site {
@@ -59,18 +60,13 @@ pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, String> {
     let mut steps = Vec::with_capacity(func.body.len());
     for &op in &func.body {
         let kernel = ops::kernel(&at(op));
-        let kernel = kernel.ok_or_else(|| {
-            let name = group.name(made.origin[&op]);
-            format!("{name}: there is no kernel for its tiles")
-        })?;
+        let refused = |error: TileError| error.of(group.name(made.origin[&op]));
+        let kernel = kernel.ok_or_else(|| refused(TileError::NoKernel))?;
         let whole = group.orders.get(&made.origin[&op]);
         let own = Order::of(&*kernel);
         let contracts = own.family == Family::Contraction;
         if !contracts && !kernel.only_moves() && whole.is_some_and(|whole| *whole != own) {
-            let name = group.name(made.origin[&op]);
-            return Err(format!(
-                "{name}: its tiles would be summed in another order"
-            ));
+            return Err(refused(TileError::TileOrder));
         }
         if !kernel.is_idle() {
             steps.push(Job {
@@ -93,11 +89,11 @@ pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, String> {
     let mut wanted = group.products.clone();
     wanted.retain(|op, _| sketch.ops.iter().any(|tile| tile.op == *op));
     if own.len() != wanted.len() || own.iter().any(|(op, own)| wanted.get(op) != Some(own)) {
-        return Err("its products would be summed in another order".to_owned());
+        return Err(TileError::ProductOrder);
     }
     let places = Places::of(sketch, &steps, &made);
-    let slot = |&value: &Value| -> Result<Slot, String> {
-        let slot = made.slots[value].clone().ok_or("a tile lies nowhere")?;
+    let slot = |&value: &Value| -> Result<Slot, TileError> {
+        let slot = made.slots[value].clone().ok_or(TileError::TileNowhere)?;
         Ok(places.put(slot))
     };
     let mut own = Vec::with_capacity(steps.len());
@@ -124,7 +120,7 @@ pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, String> {
     })
 }
 
-fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, String> {
+fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, TileError> {
     let mut func = Func::new("tiles");
     let mut origin = IndexMap::new();
     // Tiles have disjoint memory until it is known which of them are written.
@@ -134,10 +130,10 @@ fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, String> {
         begins.push(end);
         end += aligned(bytes);
     }
-    let ty = |number: usize| -> Result<Type, String> {
+    let ty = |number: usize| -> Result<Type, TileError> {
         let tile = &sketch.values[number];
         let ty = group.func().ty(tile.of).as_tensor();
-        let dtype = ty.ok_or("it is no tensor")?.dtype;
+        let dtype = ty.ok_or(TileError::NoTensor)?.dtype;
         let dims = tile
             .access
             .shape()
@@ -158,7 +154,7 @@ fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, String> {
             operands.push(known);
         }
         let types = op.results.iter().map(|&number| ty(number));
-        let types = types.collect::<Result<Vec<Type>, String>>()?;
+        let types = types.collect::<Result<Vec<Type>, TileError>>()?;
         let (name, props) = match &op.props {
             Some(props) => (group.name(op.op), props.clone()),
             None => (LayoutConvert::NAME, AttrDict::new()),

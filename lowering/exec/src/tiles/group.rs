@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::memory::Slot;
 use crate::ops::{self, Orders, Site};
+use crate::tiles::error::TileError;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::memory::{self, Place};
 use optc_ir::op::in_place;
@@ -89,9 +90,9 @@ impl<'a> Group<'a> {
         &self.site.func.ops[op].name
     }
 
-    pub(super) fn slot(&self, value: Value) -> Result<&'a Slot, String> {
+    pub(super) fn slot(&self, value: Value) -> Result<&'a Slot, TileError> {
         let slot = self.site.slot(value);
-        slot.ok_or_else(|| format!("{value} lies nowhere"))
+        slot.ok_or(TileError::NoSlot(value))
     }
 
     /// Returns whether a value is assembled in place from the bytes of several others.
@@ -105,9 +106,9 @@ impl<'a> Group<'a> {
         })
     }
 
-    pub(super) fn shape(&self, value: Value) -> Result<Vec<usize>, String> {
+    pub(super) fn shape(&self, value: Value) -> Result<Vec<usize>, TileError> {
         let ty = self.func().ty(value).as_tensor().and_then(ops::shape);
-        ty.ok_or_else(|| format!("the sizes of {value} are not known"))
+        ty.ok_or(TileError::Sizes(value))
     }
 }
 
@@ -129,7 +130,7 @@ impl Wholes {
         value: Value,
         root: Value,
         strides: &[i64],
-    ) -> Result<Arc<Access>, String> {
+    ) -> Result<Arc<Access>, TileError> {
         let key = (value, strides.to_vec());
         if let Some(known) = self.rearranged.get(&key) {
             return Ok(Arc::clone(known));
@@ -138,15 +139,15 @@ impl Wholes {
         let mut access = Access::strided(&group.shape(root)?, strides);
         let mut path = in_place::path(func, value);
         let end = path.iter().position(|&at| at == root);
-        path.truncate(end.ok_or_else(|| format!("{value} does not lie in {root}"))?);
+        path.truncate(end.ok_or(TileError::NotIn { value, root })?);
         for &at in path.iter().rev() {
-            let op = func.def_op(at).ok_or("an argument lies in nothing")?;
+            let op = func.def_op(at).ok_or(TileError::Argument)?;
             let site = group.site(op);
             let result = site.data().results.iter().position(|&v| v == at);
             let (registry, bindings) = (site.registry, site.bindings);
             let result = result.unwrap_or(0);
             let found = ops::aliased(func, op, result, registry, bindings, &access);
-            access = found.ok_or_else(|| format!("{at} gives no part of its operand"))?;
+            access = found.ok_or(TileError::NoPart(at))?;
         }
         let access = Arc::new(access);
         self.rearranged.insert(key, Arc::clone(&access));

@@ -16,6 +16,7 @@
 //! With several threads, a program keeps all of its tiles in scratch memory and copies results to their places one thread
 //! at a time, because parts of one buffer may be interleaved.
 
+mod error;
 mod form;
 mod group;
 mod run;
@@ -26,6 +27,7 @@ use crate::job::Job;
 use crate::join::{joined, products};
 use crate::memory::Slot;
 use crate::ops::{Order, Orders, Site};
+use crate::tiles::error::TileError;
 use form::{Form, form};
 use group::{Group, Wholes};
 use indexmap::{IndexMap, IndexSet};
@@ -109,7 +111,10 @@ pub(crate) fn planned(
     for group in 0..schedule.groups.len() {
         match making.group(group) {
             Ok((tiled, members)) => groups.push((group, tiled, members)),
-            Err(why) => untiled.push(Untiled { group, why }),
+            Err(error) => untiled.push(Untiled {
+                group,
+                why: error.to_string(),
+            }),
         }
     }
     // Operations are fused between groups, not across them. If that changes the initial values of a product outside,
@@ -129,10 +134,10 @@ pub(crate) fn planned(
     let inside: IndexSet<Op> = members.iter().map(|&at| jobs[at].op).collect();
     let mut others = whole.iter().filter(|(op, _)| !inside.contains(*op));
     if others.any(|(op, order)| found.get(op) != Some(order)) {
-        let why = "a product outside would begin with other values";
+        let why = TileError::ProductOutside;
         untiled.extend(groups.drain(..).map(|(group, ..)| Untiled {
             group,
-            why: why.to_owned(),
+            why: why.to_string(),
         }));
         untiled.sort_by_key(|untiled| untiled.group);
     }
@@ -163,13 +168,13 @@ impl<'a> Making<'a> {
     ///
     /// # Errors
     /// The reason why it runs untiled.
-    fn group(&self, number: usize) -> Result<(Tiled, Vec<usize>), String> {
+    fn group(&self, number: usize) -> Result<(Tiled, Vec<usize>), TileError> {
         let group = self.described(number)?;
         let members: Vec<usize> = (0..self.jobs.len())
             .filter(|&at| group.ops.contains(&self.jobs[at].op))
             .collect();
         if members.is_empty() {
-            return Err("nothing in it is run".to_owned());
+            return Err(TileError::Empty);
         }
         let mut wholes = Wholes::default();
         let mut sketches: Vec<Sketch> = Vec::new();
@@ -184,7 +189,7 @@ impl<'a> Making<'a> {
                 sketches.len() - 1
             });
             if MOST_FORMS < sketches.len() {
-                return Err(format!("its programs have more than {MOST_FORMS} forms"));
+                return Err(TileError::Forms(MOST_FORMS));
             }
             programs.push(Program {
                 form,
@@ -215,23 +220,24 @@ impl<'a> Making<'a> {
         Ok((tiled, members))
     }
 
-    fn described(&self, number: usize) -> Result<Group<'a>, String> {
+    fn described(&self, number: usize) -> Result<Group<'a>, TileError> {
         let group = &self.schedule.groups[number];
         for op in &group.ops {
             let name = &self.site.func.ops[op.op].name;
-            let why = match () {
+            let what = match () {
                 () if !op.sequential.is_empty() => "adds up along the grid",
                 () if op.online.is_some() => "is computed online",
                 () if op.parts.is_empty() => "has no tile yet",
                 () => continue,
             };
-            return Err(format!("{name} {why}"));
+            return Err(TileError::member(name, what));
         }
         if MOST_PROGRAMS < group.programs() {
             let found = group.programs();
-            return Err(format!(
-                "it has {found} programs, at most {MOST_PROGRAMS} are run"
-            ));
+            return Err(TileError::Programs {
+                found,
+                most: MOST_PROGRAMS,
+            });
         }
         let (mut moves, mut orders) = (IndexSet::new(), Orders::new());
         let jobs: IndexMap<Op, &Job> = self.jobs.iter().map(|job| (job.op, job)).collect();
@@ -246,7 +252,7 @@ impl<'a> Making<'a> {
                 None => {}
                 Some(None) => {
                     let name = &self.site.func.ops[op.op].name;
-                    return Err(format!("{name} has no kernel"));
+                    return Err(TileError::member(name, "has no kernel"));
                 }
             }
             moves.insert(op.op);
@@ -265,14 +271,19 @@ impl<'a> Making<'a> {
 
     /// Checks that the group's results overlap neither its operands nor one another, and that no other step between its
     /// operations conflicts with them.
-    fn apart(&self, group: &Group<'_>, wholes: &Wholes, members: &[usize]) -> Result<(), String> {
+    fn apart(
+        &self,
+        group: &Group<'_>,
+        wholes: &Wholes,
+        members: &[usize],
+    ) -> Result<(), TileError> {
         let (sources, targets) = (&wholes.sources, &wholes.targets);
         for (number, target) in targets.iter().enumerate() {
             if sources.iter().any(|source| source.overlaps(target)) {
-                return Err("a result lies in the bytes of what it reads".to_owned());
+                return Err(TileError::ResultInOperand);
             }
             if targets[..number].iter().any(|other| other.overlaps(target)) {
-                return Err("its results lie in one another".to_owned());
+                return Err(TileError::ResultsOverlap);
             }
         }
         let (Some(&first), Some(&last)) = (members.first(), members.last()) else {
@@ -292,7 +303,7 @@ impl<'a> Making<'a> {
             };
             if clash(&reads, targets) || clash(&writes, targets) || clash(&writes, sources) {
                 let name = &func.ops[step.op].name;
-                return Err(format!("{name} runs between its operations"));
+                return Err(TileError::member(name, "runs between its operations"));
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 use super::form::{Form, TileStep};
 use super::{Program, Tiled};
 use crate::buffer::Buffer;
+use crate::error::StepError;
 use crate::memory::{In, Memory, Slot, Storage, Surroundings};
 use crate::moved::Moved;
 use crate::ops::Context;
@@ -37,7 +38,7 @@ impl Tiled {
         constants: &[Buffer],
         team: &Team,
         poison: bool,
-    ) -> Result<Moved, String> {
+    ) -> Result<Moved, StepError> {
         let mut taken: IndexMap<Storage, Buffer> = IndexMap::new();
         for target in &self.targets {
             if !taken.contains_key(&target.storage) {
@@ -61,11 +62,13 @@ impl Tiled {
         constants: &[Buffer],
         team: &Team,
         poison: bool,
-    ) -> Result<Moved, String> {
+    ) -> Result<Moved, StepError> {
         let mut targets: Vec<Option<&mut [u8]>> = self.targets.iter().map(|_| None).collect();
         let mut others: IndexMap<Storage, Vec<(usize, &[u8])>> = IndexMap::new();
         for (&storage, buffer) in taken.iter_mut() {
-            let cut = self.cut(storage, buffer.bytes_mut()).ok_or_else(outside)?;
+            let cut = self
+                .cut(storage, buffer.bytes_mut())
+                .ok_or(StepError::TileOutOfBounds)?;
             for (number, bytes) in cut.results {
                 targets[number] = Some(bytes);
             }
@@ -81,7 +84,7 @@ impl Tiled {
                     .find_map(|(from, bytes)| {
                         bytes.get(range.start.checked_sub(*from)?..range.end.checked_sub(*from)?)
                     })
-                    .ok_or_else(outside)?,
+                    .ok_or(StepError::TileOutOfBounds)?,
             };
             sources.push(bytes);
         }
@@ -89,14 +92,14 @@ impl Tiled {
         let shared = Shared {
             tiled: self,
             sources,
-            targets: Mutex::new(targets.ok_or_else(outside)?),
+            targets: Mutex::new(targets.ok_or(StepError::TileOutOfBounds)?),
             constants,
         };
         let elements = self.bytes() / size_of::<f32>() as u64;
         let threads = team.worth(elements, team::OF_ROWS);
         let threads = threads.min(self.programs.len()).min(scratch.len()).max(1);
         let rooms: Vec<Mutex<&mut Buffer>> = scratch.iter_mut().map(Mutex::new).collect();
-        let done: Vec<Mutex<Result<Moved, String>>> = (0..threads)
+        let done: Vec<Mutex<Result<Moved, StepError>>> = (0..threads)
             .map(|_| Mutex::new(Ok(Moved::default())))
             .collect();
         let n = self.programs.len();
@@ -140,7 +143,7 @@ fn held<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Shared<'_> {
-    fn run(&self, programs: &[Program], room: &mut [u8], poison: bool) -> Result<Moved, String> {
+    fn run(&self, programs: &[Program], room: &mut [u8], poison: bool) -> Result<Moved, StepError> {
         let team = Team::new(1, false)?;
         let mut cx = Context {
             team: &team,
@@ -166,7 +169,7 @@ impl Shared<'_> {
         program: &Program,
         room: &mut [u8],
         cx: &mut Context<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let parts = Parts {
             sources: &self.sources,
             constants: self.constants,
@@ -175,7 +178,8 @@ impl Shared<'_> {
         };
         for (number, result) in step.results.iter().enumerate() {
             let Storage::Result(to) = result.storage else {
-                let (around, out) = Surroundings::of(room, result.range()).ok_or_else(outside)?;
+                let (around, out) =
+                    Surroundings::of(room, result.range()).ok_or(StepError::TileOutOfBounds)?;
                 let reads = |slot: &Slot| matches!(slot.storage, Storage::Result(_));
                 let read = step.operands.iter().any(reads).then(|| held(&self.targets));
                 let targets = read.as_ref().map_or(&[][..], |all| &all[..]);
@@ -188,40 +192,36 @@ impl Shared<'_> {
                 };
                 let ins: Option<Vec<In<'_>>> = step.operands.iter().map(operand).collect();
                 step.kernel
-                    .run(number, &ins.ok_or_else(outside)?, out, cx)?;
+                    .run(number, &ins.ok_or(StepError::TileOutOfBounds)?, out, cx)?;
                 continue;
             };
             let mut targets = held(&self.targets);
-            let (target, range) = parts.written(to).ok_or_else(outside)?;
-            let own = std::mem::take(targets.get_mut(target).ok_or_else(outside)?);
-            let done =
-                Surroundings::of(own, range)
-                    .ok_or_else(outside)
-                    .and_then(|(around, out)| {
-                        let operand = |slot: &Slot| match slot.storage {
-                            Storage::Arena => room.get(slot.range()).map(In::Bytes),
-                            Storage::Result(from) if from == to => Some(In::same(slot, result)),
-                            Storage::Result(from) => match parts.written(from)? {
-                                // Written before to the same buffer: beside the result, or interleaved with it.
-                                (same, bytes) if same == target => {
-                                    Some(around.get(bytes).map_or(In::Aliased, In::Bytes))
-                                }
-                                _ => parts.of(slot, &targets).map(In::Bytes),
-                            },
+            let (target, range) = parts.written(to).ok_or(StepError::TileOutOfBounds)?;
+            let own = std::mem::take(targets.get_mut(target).ok_or(StepError::TileOutOfBounds)?);
+            let done = Surroundings::of(own, range)
+                .ok_or(StepError::TileOutOfBounds)
+                .and_then(|(around, out)| {
+                    let operand = |slot: &Slot| match slot.storage {
+                        Storage::Arena => room.get(slot.range()).map(In::Bytes),
+                        Storage::Result(from) if from == to => Some(In::same(slot, result)),
+                        Storage::Result(from) => match parts.written(from)? {
+                            // Written before to the same buffer: beside the result, or interleaved with it.
+                            (same, bytes) if same == target => {
+                                Some(around.get(bytes).map_or(In::Aliased, In::Bytes))
+                            }
                             _ => parts.of(slot, &targets).map(In::Bytes),
-                        };
-                        let ins: Option<Vec<In<'_>>> = step.operands.iter().map(operand).collect();
-                        step.kernel.run(number, &ins.ok_or_else(outside)?, out, cx)
-                    });
+                        },
+                        _ => parts.of(slot, &targets).map(In::Bytes),
+                    };
+                    let ins: Option<Vec<In<'_>>> = step.operands.iter().map(operand).collect();
+                    step.kernel
+                        .run(number, &ins.ok_or(StepError::TileOutOfBounds)?, out, cx)
+                });
             targets[target] = own;
             done?;
         }
         Ok(())
     }
-}
-
-fn outside() -> String {
-    "a tile lies outside of its buffer".to_owned()
 }
 
 /// A program's parts of whole buffers.

@@ -11,6 +11,7 @@ use super::window::window;
 use crate::access::Access;
 use crate::memory::{Slot, Storage};
 use crate::ops;
+use crate::tiles::error::TileError;
 use indexmap::IndexMap;
 use optc_ir::memory::{self, Place};
 use optc_ir::op::in_place;
@@ -128,7 +129,7 @@ pub(super) fn sketch(
     group: &Group<'_>,
     wholes: &mut Wholes,
     program: &[i64],
-) -> Result<(Sketch, Begins), String> {
+) -> Result<(Sketch, Begins), TileError> {
     let mut sketcher = Sketcher {
         group,
         wholes,
@@ -141,7 +142,7 @@ pub(super) fn sketch(
     for schedule in &group.schedule.ops {
         for number in 0..schedule.parts.len() {
             let done = sketcher.part(schedule, number);
-            done.map_err(|why| format!("{}: {why}", group.name(schedule.op)))?;
+            done.map_err(|error| error.of(group.name(schedule.op)))?;
         }
     }
     Ok((sketcher.sketch, sketcher.begins))
@@ -156,7 +157,7 @@ fn listed(bounds: &[Range<usize>]) -> Vec<Vec<usize>> {
 }
 
 impl Sketcher<'_, '_> {
-    fn bounds(&self, tile: &Tile, value: Value) -> Result<Bounds, String> {
+    fn bounds(&self, tile: &Tile, value: Value) -> Result<Bounds, TileError> {
         let shape = self.group.shape(value)?;
         let spans = tile.0.iter().zip(&shape);
         let clipped = spans.map(|(span, &n)| {
@@ -167,21 +168,24 @@ impl Sketcher<'_, '_> {
     }
 
     /// Sketches one part of an operation.
-    fn part(&mut self, schedule: &OpSchedule, number: usize) -> Result<(), String> {
+    fn part(&mut self, schedule: &OpSchedule, number: usize) -> Result<(), TileError> {
         let site = self.group.site(schedule.op);
         let data = site.data();
         let part = &schedule.parts[number];
         let places = memory::places(data).ok().flatten();
-        let places = places.ok_or("its results have no places")?;
+        let places = places.ok_or(TileError::NoPlaces)?;
         let mut made = Vec::new();
         for (result, (&value, place)) in data.results.iter().zip(&places).enumerate() {
             let source = match place {
                 Place::Constant => TileSource::Outside,
                 Place::Alias(operand) => {
-                    let from = part.operands.get(*operand).ok_or("an operand is missing")?;
+                    let from = part
+                        .operands
+                        .get(*operand)
+                        .ok_or(TileError::OperandMissing)?;
                     self.source(from)?
                 }
-                Place::Pieces => return Err("its operands stay in pieces".to_owned()),
+                Place::Pieces => return Err(TileError::Pieces),
                 _ => {
                     made.push(result);
                     continue;
@@ -207,29 +211,29 @@ impl Sketcher<'_, '_> {
             return self.moved(schedule, number, &made, &bounds);
         }
         if made.len() != data.results.len() {
-            return Err("some of its results have no element in a program".to_owned());
+            return Err(TileError::NoElement);
         }
         self.computed(schedule, number, &bounds)
     }
 
     /// Source of an operand.
-    fn source(&self, operand: &OperandSchedule) -> Result<TileSource, String> {
+    fn source(&self, operand: &OperandSchedule) -> Result<TileSource, TileError> {
         match operand.source {
             Source::Memory => Ok(TileSource::Outside),
             Source::Made { part, .. } => {
                 let source = self.sources.get(&(operand.value, part)).copied();
-                source.ok_or_else(|| format!("{} is not made before it is read", operand.value))
+                source.ok_or(TileError::Order(operand.value))
             }
         }
     }
 
     /// The access of all elements of an operand.
-    fn extrapolated(&mut self, operand: &OperandSchedule) -> Result<Extrapolated, String> {
+    fn extrapolated(&mut self, operand: &OperandSchedule) -> Result<Extrapolated, TileError> {
         let value = operand.value;
         match self.source(operand)? {
-            TileSource::Nowhere => Err(format!("{value} has no element in a program")),
+            TileSource::Nowhere => Err(TileError::Nowhere(value)),
             TileSource::Outside if self.group.is_in_pieces(value) => {
-                Err(format!("{value} lies in pieces"))
+                Err(TileError::InPieces(value))
             }
             TileSource::Outside => Ok(Extrapolated {
                 memory: None,
@@ -241,9 +245,14 @@ impl Sketcher<'_, '_> {
     }
 
     /// The access of all elements of a value that aliases a tile.
-    fn inside(&mut self, value: Value, root: Value, part: usize) -> Result<Extrapolated, String> {
+    fn inside(
+        &mut self,
+        value: Value,
+        root: Value,
+        part: usize,
+    ) -> Result<Extrapolated, TileError> {
         let found = self.roots.get(&(root, part));
-        let found = found.ok_or_else(|| format!("{root} is not made before it is read"))?;
+        let found = found.ok_or(TileError::Order(root))?;
         let memory = self.sketch.values[found.value].memory;
         let (access, shift) = match memory {
             TileMemory::Write(_) => (Arc::clone(&self.group.slot(value)?.access), -found.low),
@@ -264,7 +273,7 @@ impl Sketcher<'_, '_> {
     }
 
     /// The part of a value that an operation reads.
-    fn read(&mut self, operand: &OperandSchedule, bounds: &Bounds) -> Result<usize, String> {
+    fn read(&mut self, operand: &OperandSchedule, bounds: &Bounds) -> Result<usize, TileError> {
         if let TileSource::Root(root, part) = self.source(operand)?
             && root == operand.value
             && let Some(root) = self.roots.get(&(root, part))
@@ -283,7 +292,7 @@ impl Sketcher<'_, '_> {
         of: Value,
         memory: Option<TileMemory>,
         access: Access,
-    ) -> Result<usize, String> {
+    ) -> Result<usize, TileError> {
         let (memory, access) = match memory {
             Some(memory) => (memory, access),
             None => {
@@ -330,7 +339,7 @@ impl Sketcher<'_, '_> {
     }
 
     /// Memory for a result's tile: its part of the whole buffer, or scratch memory.
-    fn make(&mut self, value: Value, part: usize, bounds: &Bounds) -> Result<usize, String> {
+    fn make(&mut self, value: Value, part: usize, bounds: &Bounds) -> Result<usize, TileError> {
         let whole = &self.group.slot(value)?.access;
         let own: Vec<usize> = bounds.iter().map(Range::len).collect();
         let direct = self.group.direct && self.group.stored.contains(&value);
@@ -362,7 +371,7 @@ impl Sketcher<'_, '_> {
     }
 
     /// A write of a part of a value's whole buffer.
-    fn target(&mut self, value: Value, bounds: &Bounds) -> Result<usize, String> {
+    fn target(&mut self, value: Value, bounds: &Bounds) -> Result<usize, TileError> {
         let slot = self.group.slot(value)?;
         let (begin, bytes, access) = reached(slot, slot.access.picked(&listed(bounds)))?;
         let memory = TileMemory::Write(self.sketch.writes.len());
@@ -374,7 +383,7 @@ impl Sketcher<'_, '_> {
     }
 
     /// Copies a result to its whole buffer, unless it was computed there.
-    fn stored(&mut self, op: Op, value: Value, part: usize) -> Result<(), String> {
+    fn stored(&mut self, op: Op, value: Value, part: usize) -> Result<(), TileError> {
         if self.group.direct || !self.group.stored.contains(&value) {
             return Ok(());
         }
@@ -402,7 +411,7 @@ impl Sketcher<'_, '_> {
         number: usize,
         made: &[usize],
         bounds: &[Bounds],
-    ) -> Result<(), String> {
+    ) -> Result<(), TileError> {
         let (op, group) = (schedule.op, self.group);
         let site = group.site(op);
         let data = site.data();
@@ -423,7 +432,7 @@ impl Sketcher<'_, '_> {
             }
         }
         let known = |i: usize| in_place::constant(site.func, *data.operands.get(i)?);
-        let decl = site.registry.get(&data.name).ok_or("nothing declares it")?;
+        let decl = site.registry.get(&data.name).ok_or(TileError::Undeclared)?;
         let parts = decl.parts(&site.func.op_ref(op), &known);
         for &result in made {
             let value = data.results[result];
@@ -436,7 +445,7 @@ impl Sketcher<'_, '_> {
                         let extrapolated = self.extrapolated(&operands[i])?;
                         let shape = group.shape(value)?;
                         let access = ops::part(one, &shape, &extrapolated.access);
-                        let access = access.ok_or("its parts are no parts of its operand")?;
+                        let access = access.ok_or(TileError::NoPartOfOperand)?;
                         let access = access.picked(&listed(&bounds[result]));
                         let access = access.moved(extrapolated.shift);
                         filled += access.count();
@@ -459,7 +468,7 @@ impl Sketcher<'_, '_> {
             }
             let wanted: usize = bounds[result].iter().map(Range::len).product();
             if filled != wanted {
-                return Err("its operands do not fill its tile".to_owned());
+                return Err(TileError::Unfilled);
             }
             let to = self.make(value, number, &bounds[result])?;
             for (from, there) in pieces {
@@ -469,7 +478,7 @@ impl Sketcher<'_, '_> {
                 };
                 let extrapolated = self.inside(value, value, number)?;
                 let access = ops::part(one, &shape, &extrapolated.access);
-                let access = access.ok_or("its operands are no parts of its result")?;
+                let access = access.ok_or(TileError::NoPartOfResult)?;
                 let access = access.picked(&listed(&own)).moved(extrapolated.shift);
                 let memory = self.sketch.values[to].memory;
                 let of = value;
@@ -487,13 +496,13 @@ impl Sketcher<'_, '_> {
         schedule: &OpSchedule,
         number: usize,
         bounds: &[Bounds],
-    ) -> Result<(), String> {
+    ) -> Result<(), TileError> {
         let (op, group) = (schedule.op, self.group);
         let part: &PartSchedule = &schedule.parts[number];
         let mut own = Vec::with_capacity(part.operands.len());
         for operand in &part.operands {
             let tile = operand.tile.as_ref();
-            let tile = tile.ok_or("the sizes of an operand are not known")?;
+            let tile = tile.ok_or(TileError::OperandSizes)?;
             own.push(self.bounds(tile, operand.value)?);
         }
         let (props, own) = match window(group, op, &own, bounds)? {
@@ -527,19 +536,19 @@ impl Sketcher<'_, '_> {
 }
 
 /// The first byte, the number of bytes and the relative access of some elements of a whole buffer.
-fn reached(slot: &Slot, access: Access) -> Result<(usize, usize, Access), String> {
+fn reached(slot: &Slot, access: Access) -> Result<(usize, usize, Access), TileError> {
     let size = size(slot)?;
-    let (low, high) = access.reach().ok_or("a tile has no element")?;
-    let begin = usize::try_from(low).map_err(|e| e.to_string())? * size;
+    let (low, high) = access.reach().ok_or(TileError::EmptyTile)?;
+    let begin = usize::try_from(low)? * size;
     let bytes = (high - low + 1) as usize * size;
     Ok((begin, bytes, access.moved(-low)))
 }
 
 /// The bytes of an element.
-fn size(slot: &Slot) -> Result<usize, String> {
+fn size(slot: &Slot) -> Result<usize, TileError> {
     match slot.width % 8 {
         0 => Ok(slot.width as usize / 8),
-        _ => Err("its elements are no whole bytes".to_owned()),
+        _ => Err(TileError::NoBytes),
     }
 }
 
@@ -564,10 +573,10 @@ fn dense(whole: &Access, bounds: &Bounds) -> Vec<i64> {
 }
 
 /// The elements of a part that are within bounds of its whole; `None` if there are none.
-fn cut(one: &Part, shape: &[usize], bounds: &Bounds) -> Result<Option<Bounds>, String> {
+fn cut(one: &Part, shape: &[usize], bounds: &Bounds) -> Result<Option<Bounds>, TileError> {
     let mut own: Bounds = shape.iter().map(|&n| 0..n).collect();
     for (along, range) in one.dims.iter().zip(bounds) {
-        let start = along.start.eval(&|_| None).ok_or("a size is not known")?;
+        let start = along.start.eval(&|_| None).ok_or(TileError::UnknownSize)?;
         let less = |at: usize| at as i128 - start;
         let Some(dim) = along.from else {
             if !range.contains(&usize::try_from(start).unwrap_or(usize::MAX)) {
@@ -576,7 +585,7 @@ fn cut(one: &Part, shape: &[usize], bounds: &Bounds) -> Result<Option<Bounds>, S
             continue;
         };
         if along.step != 1 && own[dim].len() != 1 {
-            return Err("it takes its elements apart".to_owned());
+            return Err(TileError::Apart);
         }
         let n = shape[dim];
         let clip = |at: i128| usize::try_from(at.max(0)).unwrap_or(usize::MAX).min(n);
@@ -593,22 +602,22 @@ impl Group<'_> {
         props: &AttrDict,
         own: &[Bounds],
         results: &[Bounds],
-    ) -> Result<(), String> {
+    ) -> Result<(), TileError> {
         let site = self.site(op);
         let data = site.data();
-        let decl = site.registry.get(&data.name).ok_or("nothing declares it")?;
+        let decl = site.registry.get(&data.name).ok_or(TileError::Undeclared)?;
         let ty = |(&value, bounds): (&Value, &Bounds)| Ok(self.tile_type(value, bounds)?.into());
         let operands = data.operands.iter().zip(own).map(ty);
-        let operands = operands.collect::<Result<Vec<Type>, String>>()?;
+        let operands = operands.collect::<Result<Vec<Type>, TileError>>()?;
         let made = data.results.iter().zip(results).map(ty);
-        let made = made.collect::<Result<Vec<Type>, String>>()?;
+        let made = made.collect::<Result<Vec<Type>, TileError>>()?;
         let of = OpRef {
             name: &data.name,
             operands: operands.iter().collect(),
             results: made.iter().collect(),
             props,
         };
-        let inferred = decl.infer(&of).map_err(|e| e.to_string())?;
+        let inferred = decl.infer(&of)?;
         let same = inferred.len() == made.len()
             && inferred.iter().zip(&made).all(|(inferred, made)| {
                 made.as_tensor()
@@ -616,21 +625,21 @@ impl Group<'_> {
             });
         match same {
             true => Ok(()),
-            false => Err("its tiles have other extents than it gives them".to_owned()),
+            false => Err(TileError::Extents),
         }
     }
 
     /// Checks that equal labels have equal ranges, so that the operation on the parts gives the parts of its results.
-    fn follows(&self, op: Op, own: &[Bounds], results: &[Bounds]) -> Result<(), String> {
+    fn follows(&self, op: Op, own: &[Bounds], results: &[Bounds]) -> Result<(), TileError> {
         let site = self.site(op);
         let data = site.data();
-        let decl = site.registry.get(&data.name).ok_or("nothing declares it")?;
+        let decl = site.registry.get(&data.name).ok_or(TileError::Undeclared)?;
         let freedom = decl.freedom(&site.func.op_ref(op));
         if !matches!(
             freedom.class,
             FreedomClass::Ordered | FreedomClass::Contract | FreedomClass::Window
         ) {
-            return Err("its tiles are not those of common dimensions".to_owned());
+            return Err(TileError::Dimensions);
         }
         let mut ranges: Vec<Option<Range<usize>>> = vec![None; freedom.labels.len()];
         let ends = data.results.iter().zip(results).zip(&freedom.results);
@@ -644,11 +653,11 @@ impl Group<'_> {
                     Some(label) if free(label) => {
                         let known = ranges[*label].get_or_insert_with(|| range.clone());
                         if known != range {
-                            return Err("its results are cut in several ways".to_owned());
+                            return Err(TileError::Cuts);
                         }
                     }
                     _ if *range == (0..n) => {}
-                    _ => return Err("it is cut along what it works on".to_owned()),
+                    _ => return Err(TileError::CutAlong),
                 }
             }
         }
@@ -657,7 +666,7 @@ impl Group<'_> {
             for ((range, &n), label) in bounds.iter().zip(&self.shape(value)?).zip(labels) {
                 let wanted = label.and_then(|label| ranges[label].clone());
                 if *range != wanted.unwrap_or(0..n) {
-                    return Err("it reads other parts of its operands than it writes".to_owned());
+                    return Err(TileError::OtherParts);
                 }
             }
         }
@@ -665,8 +674,12 @@ impl Group<'_> {
     }
 
     /// The type of a tile.
-    pub(super) fn tile_type(&self, value: Value, bounds: &Bounds) -> Result<TensorType, String> {
-        let ty = self.func().ty(value).as_tensor().ok_or("it is no tensor")?;
+    pub(super) fn tile_type(&self, value: Value, bounds: &Bounds) -> Result<TensorType, TileError> {
+        let ty = self
+            .func()
+            .ty(value)
+            .as_tensor()
+            .ok_or(TileError::NoTensor)?;
         let dims = bounds.iter().map(|range| Dim::Fixed(range.len() as u64));
         Ok(TensorType::new(dims.collect(), ty.dtype))
     }

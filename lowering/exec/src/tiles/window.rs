@@ -2,6 +2,7 @@
 //! counted within the tile.
 
 use super::group::{Bounds, Group};
+use crate::tiles::error::TileError;
 use optc_ir::{AttrDict, Attributes, Op, Operation};
 use optc_ops::{Conv, Slide};
 use std::ops::Range;
@@ -16,18 +17,18 @@ pub(super) fn window(
     op: Op,
     own: &[Bounds],
     results: &[Bounds],
-) -> Result<Option<(AttrDict, Vec<Bounds>)>, String> {
+) -> Result<Option<(AttrDict, Vec<Bounds>)>, TileError> {
     let site = group.site(op);
     let data = site.data();
     let of = site.func.op_ref(op);
     if &*data.name != Conv::NAME {
         return Ok(None);
     }
-    let conv = Conv::read(&of).map_err(|e| e.to_string())?;
-    let slides = conv.slides(&of).map_err(|e| e.to_string())?;
-    let groups = conv.groups().map_err(|e| e.to_string())? as usize;
+    let conv = Conv::read(&of)?;
+    let slides = conv.slides(&of)?;
+    let groups = conv.groups()? as usize;
     if conv.transposed {
-        return Err("it is a transposed convolution".to_owned());
+        return Err(TileError::Transposed);
     }
     let (x, y) = (
         group.shape(data.operands[0])?,
@@ -35,20 +36,20 @@ pub(super) fn window(
     );
     let w = group.shape(data.operands[1])?;
     let [batch, outputs, positions @ ..] = &results[0][..] else {
-        return Err("its result has no channels".to_owned());
+        return Err(TileError::NoChannels);
     };
     let (inputs, made) = (x[1] / groups, y[1] / groups);
     let first = outputs.start / made;
     let last = (outputs.end - 1) / made;
     if first != last && (outputs.start % made != 0 || outputs.end % made != 0) {
-        return Err("its tile has parts of several groups of channels".to_owned());
+        return Err(TileError::Groups);
     }
     let mut needs = vec![batch.clone(), first * inputs..(last + 1) * inputs];
     let (mut low, mut high) = (Vec::new(), Vec::new());
     for ((slide, range), &n) in slides.iter().zip(positions).zip(&x[2..]) {
         let (reads, before, behind) = reached(*slide, range, n);
         if reads.is_empty() {
-            return Err("a tile of its result reads padding alone".to_owned());
+            return Err(TileError::PaddingAlone);
         }
         needs.push(reads);
         low.push(before);
@@ -65,7 +66,7 @@ pub(super) fn window(
         pairs.all(|(own, needs)| own.start <= needs.start && needs.end <= own.end)
     };
     if own.len() != all.len() || !own.iter().zip(&all).all(holds) {
-        return Err("its tile needs more of its operands than it reads".to_owned());
+        return Err(TileError::MoreThanRead);
     }
     low.extend(high);
     let on_tile = Conv {
