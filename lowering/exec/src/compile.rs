@@ -108,6 +108,29 @@ pub(crate) enum Work {
     Tiles(Box<Tiled>),
 }
 
+impl Work {
+    /// Operations of the functions that it runs.
+    fn called(&self) -> u64 {
+        match self {
+            Work::Call(callee) => callee.count,
+            Work::Control(runs) => {
+                let all = runs.functions.values().flatten().map(|f| f.count);
+                all.fold(0, u64::saturating_add)
+            }
+            Work::Generic | Work::Kernel(_) | Work::Tiles(_) => 0,
+        }
+    }
+}
+
+/// The operations of a function that do something.
+struct Compiled {
+    jobs: Vec<Job>,
+    /// The work of jobs without a kernel.
+    others: IndexMap<Op, Work>,
+    /// Operations that a run executes, those of called functions included.
+    count: u64,
+}
+
 /// The functions that an operation runs.
 #[derive(Debug)]
 pub(crate) struct Runs {
@@ -311,77 +334,14 @@ impl Compiler<'_> {
             data: self.data,
             bindings: &bindings,
         };
-        let (mut jobs, mut others) = (Vec::new(), IndexMap::new());
-        let mut count = func.body.len() as u64;
         builder.place_nested()?;
-        for (number, &arg) in func.args.iter().enumerate() {
-            if let Some(tensor) = known.get(number).and_then(Option::as_ref)
-                && builder.store_constant(arg, tensor)?
-            {
-                continue;
-            }
-            let storage = Storage::Argument(builder.arguments.len());
-            let slot = builder.whole(arg, storage, 0)?;
-            builder.arguments.push(slot.bytes);
-            builder.slots[arg] = Some(slot);
-        }
-        for &op in &func.body {
-            if !builder.place(op)? {
-                continue;
-            }
-            let kernel = match self.work(&builder, op)? {
-                Work::Kernel(kernel) if kernel.is_idle() => continue,
-                Work::Kernel(kernel)
-                    if self.options.skip_moves
-                        && kernel.only_moves()
-                        && !builder.may_be_indices(op) =>
-                {
-                    continue;
-                }
-                Work::Kernel(kernel) => Some(kernel),
-                work => {
-                    count = match &work {
-                        Work::Call(callee) => count.saturating_add(callee.count),
-                        Work::Control(runs) => {
-                            let all = runs.functions.values().flatten().map(|f| f.count);
-                            all.fold(count, u64::saturating_add)
-                        }
-                        Work::Generic | Work::Kernel(_) | Work::Tiles(_) => count,
-                    };
-                    others.insert(op, work);
-                    None
-                }
-            };
-            jobs.push(Job {
-                op,
-                kernel,
-                operands: func.ops[op].operands.clone(),
-                bytes: builder.touched(op),
-            });
-        }
-        let (mut runs, mut untiled) = (Vec::new(), Vec::new());
-        if let Some(first) = jobs.first().map(|job: &Job| job.op) {
-            let site = Site {
-                func: &func,
-                op: first,
-                registry: self.registry,
-                slots: &builder.slots,
-                constants: &builder.constants,
-                bindings: builder.bindings,
-            };
-            let kernels = self.options.tiles && !self.options.generic && !self.options.skip_moves;
-            let schedule = match kernels {
-                true => Schedule::read(&func, self.registry).map_err(first_of)?,
-                false => None,
-            };
-            (runs, untiled) = match schedule {
-                Some(schedule) => tiles::planned(jobs, &schedule, site, self.team.threads()),
-                None => {
-                    let runs = joined(jobs, site, true).into_iter().map(Run::Job);
-                    (runs.collect(), Vec::new())
-                }
-            };
-        }
+        builder.place_arguments(known)?;
+        let Compiled {
+            jobs,
+            mut others,
+            count,
+        } = self.compiled(&mut builder)?;
+        let (runs, untiled) = self.planned(jobs, &builder)?;
         let steps = runs
             .into_iter()
             .map(|run| Step::of(run, &mut others))
@@ -418,6 +378,69 @@ impl Compiler<'_> {
             count,
             team: Rc::clone(&self.team),
             spare: RefCell::default(),
+        })
+    }
+
+    /// Places the results of all operations and compiles those that do something.
+    fn compiled(&mut self, builder: &mut Builder<'_>) -> Outcome<Compiled> {
+        let func = builder.func;
+        let mut compiled = Compiled {
+            jobs: Vec::new(),
+            others: IndexMap::new(),
+            count: func.body.len() as u64,
+        };
+        for &op in &func.body {
+            if !builder.place(op)? {
+                continue;
+            }
+            let kernel = match self.work(builder, op)? {
+                Work::Kernel(kernel) => {
+                    let moves = self.options.skip_moves && kernel.only_moves();
+                    if kernel.is_idle() || moves && !builder.may_be_indices(op) {
+                        continue;
+                    }
+                    Some(kernel)
+                }
+                work => {
+                    compiled.count = compiled.count.saturating_add(work.called());
+                    compiled.others.insert(op, work);
+                    None
+                }
+            };
+            compiled.jobs.push(Job {
+                op,
+                kernel,
+                operands: func.ops[op].operands.clone(),
+                bytes: builder.touched(op),
+            });
+        }
+        Ok(compiled)
+    }
+
+    /// Fuses jobs, and plans the groups that run tile by tile; the other groups are returned with their reasons.
+    fn planned(&self, jobs: Vec<Job>, builder: &Builder<'_>) -> Outcome<(Vec<Run>, Vec<Untiled>)> {
+        let Some(first) = jobs.first() else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let site = Site {
+            func: builder.func,
+            op: first.op,
+            registry: self.registry,
+            slots: &builder.slots,
+            constants: &builder.constants,
+            bindings: builder.bindings,
+        };
+        let kernels = self.options.tiles && !self.options.generic && !self.options.skip_moves;
+        let schedule = match kernels {
+            true => Schedule::read(builder.func, self.registry).map_err(first_of)?,
+            false => None,
+        };
+        Ok(match schedule {
+            Some(schedule) => tiles::planned(jobs, &schedule, site, self.team.threads()),
+            None => {
+                let runs = joined(jobs, site, true).into_iter().map(Run::Job);
+                (runs.collect(), Vec::new())
+            }
         })
     }
 
@@ -853,6 +876,22 @@ impl Builder<'_> {
                 Ok(slot)
             }
         }
+    }
+
+    /// Assigns slots to arguments; `known` has the values of those that are constants.
+    fn place_arguments(&mut self, known: &[Option<Rc<Tensor>>]) -> Outcome<()> {
+        for (number, &arg) in self.func.args.iter().enumerate() {
+            if let Some(tensor) = known.get(number).and_then(Option::as_ref)
+                && self.store_constant(arg, tensor)?
+            {
+                continue;
+            }
+            let storage = Storage::Argument(self.arguments.len());
+            let slot = self.whole(arg, storage, 0)?;
+            self.arguments.push(slot.bytes);
+            self.slots[arg] = Some(slot);
+        }
+        Ok(())
     }
 
     /// Assigns slots to values that are computed inside of others (concatenation in place), and to these others.
