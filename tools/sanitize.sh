@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the executor under AddressSanitizer: at least a thousand random programs on each instruction set of this machine,
-# compared with the reference interpreter, and conversions between random layouts. It builds everything once more (about
-# 4 GB), so that CI does not run it.
+# compared with the reference interpreter, and conversions between random layouts. It builds everything once more, which takes
+# long for the unrolled kernels, so that CI does not run it.
 #
 #   tools/sanitize.sh [FACTOR]     # FACTOR times 400 programs, 3 unless said otherwise
 #
