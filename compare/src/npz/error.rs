@@ -1,6 +1,5 @@
 //! Why an array of a file of NumPy cannot be read.
 
-use super::Kind;
 use thiserror::Error;
 
 /// The defect of an array.
@@ -61,7 +60,7 @@ pub enum ArrayError {
     #[error("its elements are {found}, wanted {wanted}")]
     Kind {
         /// The kind in the file.
-        found: Kind,
+        found: String,
         /// The kinds that represent the element type.
         wanted: String,
     },

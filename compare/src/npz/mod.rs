@@ -349,7 +349,7 @@ impl Kind {
         match self.carries(dtype) {
             true => Ok(()),
             false => Err(ArrayError::Kind {
-                found: self,
+                found: self.to_string(),
                 wanted: wanted(dtype),
             }),
         }
