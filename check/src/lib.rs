@@ -54,4 +54,4 @@ pub use parts::check_parts;
 pub use stats::{Polynomials, Stats, bound_sizes};
 pub use target::check_target;
 pub use validate::{check, validate};
-pub use witness::{End, FuncWitness, Holder, Place, Witness};
+pub use witness::{End, FuncWitness, Holder, ValuePosition, Witness};

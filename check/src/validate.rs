@@ -27,7 +27,7 @@ use crate::digest::Digest;
 use crate::element_map::ElementMap;
 use crate::stats::Stats;
 use crate::target::{check_target, ports, runs_functions, same_layout};
-use crate::witness::{End, FuncWitness, Holder, Kind, Kinds, Place, Places, Witness};
+use crate::witness::{End, FuncWitness, Holder, Kind, Kinds, Places, ValuePosition, Witness};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
@@ -207,7 +207,7 @@ fn mismatch(message: String) -> Diagnostic {
 
 /// The source of a value's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Source {
+enum ElementSource {
     /// An argument or a computed value of the folded function. Of values that are proved equal, it is the first one.
     Computed(Value),
     /// The constant with this number in [`Numbers`].
@@ -219,14 +219,14 @@ enum Source {
 /// A value as an element map of its source.
 #[derive(Clone, Debug)]
 struct Seen {
-    source: Source,
+    source: ElementSource,
     map: Option<ElementMap>,
     /// The number in [`Numbers`] of the chain of rearrangements. It is compared if there is no map.
     steps: usize,
 }
 
 /// A rearrangement as a key: its source, the source's shape, the permutation, and the resulting sizes.
-type Reshape = (Source, Vec<Dim>, Vec<usize>, Vec<Dim>);
+type Reshape = (ElementSource, Vec<Dim>, Vec<usize>, Vec<Dim>);
 
 /// Numbers for chains, constants, reshapes and sizes that are the same in both programs.
 struct Numbers {
@@ -240,7 +240,7 @@ struct Numbers {
     /// Stand-ins for sizes; `None` if the sizes are too large.
     sizes: Option<StandIns>,
     /// The stand-in for each dimension `?` of a source.
-    open: IndexMap<(Source, usize), u64>,
+    open: IndexMap<(ElementSource, usize), u64>,
 }
 
 impl Numbers {
@@ -256,7 +256,7 @@ impl Numbers {
     }
 
     /// The extents of a source, with stand-ins for unknown sizes.
-    fn shape(&mut self, source: Source, dims: &[Dim]) -> Option<Vec<u64>> {
+    fn shape(&mut self, source: ElementSource, dims: &[Dim]) -> Option<Vec<u64>> {
         let sizes = self.sizes.as_mut()?;
         let number = |(at, dim): (usize, &Dim)| match (dim, self.open.get(&(source, at)).copied()) {
             (Dim::Unknown, Some(known)) => Some(known),
@@ -343,7 +343,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn start(&mut self, value: Value, source: Source, numbers: &mut Numbers) {
+    fn start(&mut self, value: Value, source: ElementSource, numbers: &mut Numbers) {
         let ty = self.func.ty(value).as_tensor();
         let map = ty.and_then(|ty| {
             let shape = numbers.shape(source, &ty.dims)?;
@@ -369,7 +369,7 @@ impl<'a> Walk<'a> {
             Kind::Constant => {
                 for (i, &result) in data.results.iter().enumerate() {
                     let number = numbers.constant(self.func, op, i);
-                    self.start(result, Source::Constant(number), numbers);
+                    self.start(result, ElementSource::Constant(number), numbers);
                 }
             }
             Kind::Compute => {}
@@ -395,7 +395,7 @@ impl<'a> Walk<'a> {
                 Some(view) => map.then(view),
                 None => {
                     let number = numbers.reshape(&seen, &dims, result);
-                    self.start(y, Source::Reshaped(number), numbers);
+                    self.start(y, ElementSource::Reshaped(number), numbers);
                     return Ok(());
                 }
             },
@@ -435,13 +435,13 @@ impl<'a> Proof<'a> {
         let mut numbers = Numbers::new(a, registry);
         let mut right = Walk::new(b, registry);
         for &arg in &b.args {
-            right.start(arg, Source::Computed(arg), &mut numbers);
+            right.start(arg, ElementSource::Computed(arg), &mut numbers);
         }
         for &op in &b.body {
             right.follow(op, &mut numbers)?;
             if right.kinds.of(op) == Kind::Compute {
                 for &result in &b.ops[op].results {
-                    right.start(result, Source::Computed(result), &mut numbers);
+                    right.start(result, ElementSource::Computed(result), &mut numbers);
                 }
             }
         }
@@ -524,7 +524,7 @@ impl<'a> Proof<'a> {
     ) -> Result<(), Box<Diagnostic>> {
         let a = self.left.func;
         let places = Places::new(a);
-        let held: IndexSet<Place> = stated.values.iter().map(|held| held.value).collect();
+        let held: IndexSet<ValuePosition> = stated.values.iter().map(|held| held.value).collect();
         let paired = a.body.iter().filter(|&&op| !pairs[op].is_empty());
         let ports = paired.flat_map(|&op| a.ops[op].operands.iter().chain(&a.ops[op].results));
         for &value in ports.chain(&a.results) {
@@ -557,7 +557,8 @@ impl<'a> Proof<'a> {
                 let message = format!("argument {i} of @{} is of another type", a.name);
                 return Err(Box::new(mismatch(message)));
             }
-            self.left.start(u, Source::Computed(v), &mut self.numbers);
+            self.left
+                .start(u, ElementSource::Computed(v), &mut self.numbers);
         }
         Ok(())
     }
@@ -658,10 +659,12 @@ impl<'a> Proof<'a> {
             match &self.left.seen[u] {
                 // Another operation of the witness computes this value already: this one computes it again.
                 Some(Seen {
-                    source: Source::Computed(first),
+                    source: ElementSource::Computed(first),
                     ..
                 }) => self.first[v] = Some(*first).filter(|first| *first != v),
-                _ => self.left.start(u, Source::Computed(v), &mut self.numbers),
+                _ => self
+                    .left
+                    .start(u, ElementSource::Computed(v), &mut self.numbers),
             }
         }
         Ok(())
@@ -706,7 +709,7 @@ impl<'a> Proof<'a> {
         let (root, map) = self.right.kinds.origin(v);
         if held.root.value(b) != Some(root) || map != held.map {
             let place = |value: Value| match b.values[value].def {
-                ValueDef::Arg(i) => Place::Arg(i).to_string(),
+                ValueDef::Arg(i) => ValuePosition::Arg(i).to_string(),
                 ValueDef::Result(op, i) => format!("result {i} of `{}`", b.ops[op].name),
             };
             return stated(format!(
@@ -730,13 +733,13 @@ impl<'a> Proof<'a> {
     /// The description of a value of the folded function, with the first equal value as its source.
     fn known<'s>(&self, seen: &'s Seen) -> Cow<'s, Seen> {
         let first = match seen.source {
-            Source::Computed(value) => self.first[value],
-            Source::Constant(_) | Source::Reshaped(_) => None,
+            ElementSource::Computed(value) => self.first[value],
+            ElementSource::Constant(_) | ElementSource::Reshaped(_) => None,
         };
         match first {
             None => Cow::Borrowed(seen),
             Some(first) => Cow::Owned(Seen {
-                source: Source::Computed(first),
+                source: ElementSource::Computed(first),
                 ..seen.clone()
             }),
         }

@@ -21,37 +21,40 @@ use std::fmt::Write as _;
 
 /// A value named by its place. Names and numbers of values are no part of what a program computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum ValuePosition {
     /// An argument of the function, counted from 0.
     Arg(usize),
     /// A result of an operation: the position of the operation in the body, and the number of the result.
     Result(usize, usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ValuePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Arg(i) => write!(f, "a{i}"),
-            Place::Result(op, i) => write!(f, "{op}.{i}"),
+            ValuePosition::Arg(i) => write!(f, "a{i}"),
+            ValuePosition::Result(op, i) => write!(f, "{op}.{i}"),
         }
     }
 }
 
-impl Place {
-    fn parse(text: &str) -> Option<Place> {
+impl ValuePosition {
+    fn parse(text: &str) -> Option<ValuePosition> {
         if let Some(arg) = text.strip_prefix('a') {
-            return Some(Place::Arg(arg.parse().ok()?));
+            return Some(ValuePosition::Arg(arg.parse().ok()?));
         }
         let (op, result) = text.split_once('.')?;
-        Some(Place::Result(op.parse().ok()?, result.parse().ok()?))
+        Some(ValuePosition::Result(
+            op.parse().ok()?,
+            result.parse().ok()?,
+        ))
     }
 
     /// The value at this place; `None` if the function has none.
     #[must_use]
     pub fn value(self, func: &Func) -> Option<Value> {
         match self {
-            Place::Arg(i) => func.args.get(i).copied(),
-            Place::Result(op, i) => {
+            ValuePosition::Arg(i) => func.args.get(i).copied(),
+            ValuePosition::Result(op, i) => {
                 let &op = func.body.get(op)?;
                 func.ops[op].results.get(i).copied()
             }
@@ -74,12 +77,12 @@ impl Places {
     }
 
     /// The place of a value; `None` if its operation is not in the body.
-    pub(crate) fn of(&self, func: &Func, value: Value) -> Option<Place> {
+    pub(crate) fn of(&self, func: &Func, value: Value) -> Option<ValuePosition> {
         match func.values[value].def {
-            ValueDef::Arg(i) => Some(Place::Arg(i)),
+            ValueDef::Arg(i) => Some(ValuePosition::Arg(i)),
             ValueDef::Result(op, i) => {
                 let at = self.position[op];
-                (at != usize::MAX).then_some(Place::Result(at, i))
+                (at != usize::MAX).then_some(ValuePosition::Result(at, i))
             }
         }
     }
@@ -93,13 +96,13 @@ impl Places {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The value of the original.
-    pub value: Place,
+    pub value: ValuePosition,
     /// The value that holds it.
-    pub by: Place,
+    pub by: ValuePosition,
     /// The layout of `by`, as text.
     pub layout: String,
     /// The source of the elements: an argument, a constant or the result of an operation that computes.
-    pub root: Place,
+    pub root: ValuePosition,
     /// The rearrangements from `root` to `by`, as text; empty if `by` is `root` or a conversion of it.
     pub map: Vec<String>,
 }
@@ -274,14 +277,14 @@ impl FuncWitness {
             .filter(|&(a, b)| a != usize::MAX && b != usize::MAX)
             .collect();
         pairs.sort_unstable();
-        let mut held: Vec<(Place, Place, Value)> = values
+        let mut held: Vec<(ValuePosition, ValuePosition, Value)> = values
             .iter()
             .filter_map(|&(a, b)| Some((left.of(original, a)?, right.of(folded, b)?, b)))
             .collect();
         held.sort_by_key(|&(a, b, _)| (a, b));
         held.dedup();
         let [_, kinds] = computes;
-        let holder = |(value, by, at): (Place, Place, Value)| {
+        let holder = |(value, by, at): (ValuePosition, ValuePosition, Value)| {
             let (root, map) = kinds.origin(at);
             Some(Holder {
                 value,
@@ -381,15 +384,15 @@ impl FuncWitness {
                 .push((op.parse().ok()?, right.parse().ok()?));
             return Some(());
         }
-        let value = Place::parse(left)?;
+        let value = ValuePosition::parse(left)?;
         let (by, rest) = right.split_once(" : ")?;
         let mut parts = rest.split(" by ");
         let (layout, root) = parts.next()?.rsplit_once(" of ")?;
         self.values.push(Holder {
             value,
-            by: Place::parse(by)?,
+            by: ValuePosition::parse(by)?,
             layout: layout.to_owned(),
-            root: Place::parse(root)?,
+            root: ValuePosition::parse(root)?,
             map: parts.map(str::to_owned).collect(),
         });
         Some(())

@@ -48,9 +48,10 @@ pub use laid::{is_over_axes, laid_port};
 pub use mini_float::MiniFloat;
 pub use module::{Func, Loc, Module, Op, OpData, Port, Value, ValueData, ValueDef};
 pub use op::{
-    Along, Attributes, Axes, Axis, AxisOf, Bindings, Call, Control, Effect, EvalContext, Expr,
-    Freedom, FreedomClass, Inferred, Joint, Label, LaidPort, OpDecl, OpError, OpRef, Operation,
-    OverAxes, Part, Partial, Place, Registry, Role, Run, Slices, Structure, Traffic, ViewDims,
+    Along, Attributes, Axes, Axis, AxisOf, Bindings, Call, Control, ControlPort, Effect,
+    EvalContext, Expr, Freedom, FreedomClass, Inferred, Joint, Label, LaidPort, OpDecl, OpError,
+    OpRef, Operation, OverAxes, Part, Partial, Registry, Role, Run, Slices, Structure, Traffic,
+    ViewDims,
 };
 pub use optc_layout::Digit;
 pub use render::render;

@@ -48,7 +48,7 @@ pub fn render(diag: &Diagnostic, file: &str, source: &str) -> String {
 }
 
 /// A place and its label.
-struct Place<'a> {
+struct Label<'a> {
     at: Position<'a>,
     span: Span,
     label: &'a str,
@@ -56,7 +56,7 @@ struct Place<'a> {
 
 /// Places in lines that are shown together.
 struct Excerpt<'a> {
-    places: Vec<Place<'a>>,
+    places: Vec<Label<'a>>,
 }
 
 /// Groups the places into excerpts; the main place is the first one of the first excerpt.
@@ -70,7 +70,7 @@ fn excerpts<'a>(labels: &'a [(Span, String)], source: &'a str) -> Vec<Excerpt<'a
                 .into_iter()
                 .any(|line| line.abs_diff(at.line) <= TOGETHER)
         };
-        let place = Place {
+        let place = Label {
             at,
             span: *span,
             label,

@@ -1,7 +1,7 @@
 //! Operations that run functions, and the values that they share with these functions.
 
 use crate::module::{Func, Module, Op, Value};
-use crate::op::{Control, Joint, Place, Registry};
+use crate::op::{Control, ControlPort, Joint, Registry};
 use crate::types::TensorType;
 use indexmap::IndexMap;
 
@@ -74,21 +74,21 @@ impl<'m> Site<'m> {
 
     /// The value at a port, and the function that contains it.
     #[must_use]
-    pub fn value(&self, place: Place) -> Option<(&'m Func, Value)> {
+    pub fn value(&self, place: ControlPort) -> Option<(&'m Func, Value)> {
         let data = &self.func.ops[self.op];
         let of = |function: usize| self.functions.get(function).copied();
         let (func, values, at) = match place {
-            Place::Operand(at) => (self.func, &data.operands, at),
-            Place::Result(at) => (self.func, &data.results, at),
-            Place::Argument(function, at) => (of(function)?, &of(function)?.args, at),
-            Place::Given(function, at) => (of(function)?, &of(function)?.results, at),
+            ControlPort::Operand(at) => (self.func, &data.operands, at),
+            ControlPort::Result(at) => (self.func, &data.results, at),
+            ControlPort::Argument(function, at) => (of(function)?, &of(function)?.args, at),
+            ControlPort::Given(function, at) => (of(function)?, &of(function)?.results, at),
         };
         Some((func, *values.get(at)?))
     }
 
     /// The type at a port, if it is a tensor.
     #[must_use]
-    pub fn tensor(&self, place: Place) -> Option<&'m TensorType> {
+    pub fn tensor(&self, place: ControlPort) -> Option<&'m TensorType> {
         let (func, value) = self.value(place)?;
         func.ty(value).as_tensor()
     }

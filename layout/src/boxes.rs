@@ -13,7 +13,7 @@
 
 use crate::map::ViewMap;
 use crate::placement::Placement;
-use crate::program::Step;
+use crate::program::AxisStep;
 
 /// The number of boxes after which the comparison gives up.
 const MAX_BOXES: usize = 1 << 16;
@@ -107,12 +107,12 @@ impl Expressions {
             let mut values = indices.to_vec();
             for step in program.steps() {
                 match *step {
-                    Step::Unit => values.push(Affine::constant(0)),
-                    Step::Cut { axis, block } => {
+                    AxisStep::Unit => values.push(Affine::constant(0)),
+                    AxisStep::Cut { axis, block } => {
                         let (outer, inner) = self.divide(&values[axis].clone(), block)?;
                         values.extend([outer, inner]);
                     }
-                    Step::Merge { major, minor } => {
+                    AxisStep::Merge { major, minor } => {
                         let factor = i128::from(program.extent(minor));
                         let merged = values[minor].clone().add(factor, &values[major])?;
                         values.push(merged);

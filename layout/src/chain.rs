@@ -365,24 +365,24 @@ pub(crate) fn highest(chain: &[Cut], n: u64) -> u64 {
 
 /// A cut together with the number of values of its step.
 #[derive(Clone, Copy)]
-pub(crate) struct Step {
+pub(crate) struct CountedCut {
     pub(crate) cut: Cut,
     pub(crate) count: u64,
 }
 
 /// The cuts of a chain on `[0, n)` with their counts, outermost first.
-pub(crate) fn steps(chain: &[Cut], n: u64) -> Vec<Step> {
+pub(crate) fn steps(chain: &[Cut], n: u64) -> Vec<CountedCut> {
     let mut domain = n;
     let with_count = |&cut: &Cut| {
         let count = ceil_div(domain, cut.size);
         domain = cut.size;
-        Step { cut, count }
+        CountedCut { cut, count }
     };
     chain.iter().map(with_count).collect()
 }
 
 /// Lowest and highest sum of the steps.
-pub(crate) fn reach(steps: &[Step]) -> (i128, i128) {
+pub(crate) fn reach(steps: &[CountedCut]) -> (i128, i128) {
     steps.iter().fold((0, 0), |(low, high), step| {
         let last = i128::from(step.cut.stride) * i128::from(step.count.saturating_sub(1));
         (
@@ -394,7 +394,7 @@ pub(crate) fn reach(steps: &[Step]) -> (i128, i128) {
 
 /// Depth-first search for step values that add up to `wanted`, largest stride first.
 fn search(
-    steps: &[Step],
+    steps: &[CountedCut],
     wanted: i128,
     k: u64,
     budget: &mut u32,

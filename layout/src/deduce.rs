@@ -62,13 +62,13 @@ fn search(input: &Placement, output: &Placement) -> Result<Vec<ViewMap>, NotView
 
 /// A part of the row-major number of one side: `(number / div) % count`, and its positions.
 #[derive(Clone)]
-struct Part {
+struct IndexPart {
     div: u64,
     count: u64,
     chain: Chain,
 }
 
-impl Part {
+impl IndexPart {
     /// The distance between its first two elements.
     fn step(&self) -> i64 {
         eval(&self.chain, 1)
@@ -80,7 +80,7 @@ impl Part {
     }
 
     /// The parts at its own cuts. Each step of the chain is then the first step of a part.
-    fn at_its_cuts(self) -> Vec<Part> {
+    fn at_its_cuts(self) -> Vec<IndexPart> {
         let mut rest = self;
         let mut parts = Vec::new();
         let mut sizes: Vec<u64> = rest.chain.iter().map(|cut| cut.size).collect();
@@ -99,17 +99,17 @@ impl Part {
     }
 
     /// The parts above and below `inner` elements; `None` unless the positions are a sum over both.
-    fn cut(&self, inner: u64) -> Option<(Part, Part)> {
+    fn cut(&self, inner: u64) -> Option<(IndexPart, IndexPart)> {
         if inner <= 1 || self.count <= inner || !self.count.is_multiple_of(inner) {
             return None;
         }
         let (above, below) = split(&self.chain, self.count, inner)?;
-        let major = Part {
+        let major = IndexPart {
             div: self.div.checked_mul(inner)?,
             count: self.count / inner,
             chain: above,
         };
-        let minor = Part {
+        let minor = IndexPart {
             div: self.div,
             count: inner,
             chain: below,
@@ -122,7 +122,7 @@ impl Part {
 struct Side {
     /// Dimensions longer than 1, major to minor in the counting order.
     order: Vec<usize>,
-    parts: Vec<Part>,
+    parts: Vec<IndexPart>,
 }
 
 impl Side {
@@ -143,14 +143,14 @@ impl Side {
             .into_iter()
             .rev()
         {
-            parts.extend(Part { div, count, chain }.at_its_cuts());
+            parts.extend(IndexPart { div, count, chain }.at_its_cuts());
             div = div.checked_mul(count)?;
         }
         Some(Side { order, parts })
     }
 
     /// Takes the part with the smallest step.
-    fn take_innermost(&mut self) -> Option<Part> {
+    fn take_innermost(&mut self) -> Option<IndexPart> {
         let innermost = (0..self.parts.len()).min_by_key(|&i| {
             let step = self.parts[i].step();
             (step.unsigned_abs(), step, self.parts[i].div)
@@ -159,8 +159,8 @@ impl Side {
     }
 
     /// Takes the linear part whose steps continue a run that ends at `stride`.
-    fn take_continuing(&mut self, stride: i64) -> Option<Part> {
-        let continues = |part: &Part| part.is_linear() && part.step() == stride;
+    fn take_continuing(&mut self, stride: i64) -> Option<IndexPart> {
+        let continues = |part: &IndexPart| part.is_linear() && part.step() == stride;
         let i = self.parts.iter().position(continues)?;
         Some(self.parts.swap_remove(i))
     }
@@ -169,9 +169,9 @@ impl Side {
 /// Parts of both sides at the same positions.
 struct Pair {
     /// Minor to major; one part, unless a run is regrouped.
-    source: Vec<Part>,
+    source: Vec<IndexPart>,
     /// Minor to major.
-    target: Vec<Part>,
+    target: Vec<IndexPart>,
 }
 
 /// All pairs of parts, innermost first.
@@ -244,14 +244,14 @@ impl Matching {
     fn rearrange(&self, result: Vec<u64>, maps: &mut Vec<ViewMap>) {
         let adjacent = |pair: &Pair| runs_on(&pair.source) && runs_on(&pair.target);
         if self.pairs.iter().all(adjacent) {
-            let whole = |parts: &[Part]| (parts[0].div, count(parts));
+            let whole = |parts: &[IndexPart]| (parts[0].div, count(parts));
             let source: Vec<_> = self.pairs.iter().map(|pair| whole(&pair.source)).collect();
             let target: Vec<_> = self.pairs.iter().map(|pair| whole(&pair.target)).collect();
             maps.push(permutation(&source, &target, result));
             return;
         }
         // The map goes through the physical order, since a regrouped run is not a run of the logical number.
-        let physical = |side: fn(&Pair) -> &[Part]| -> Vec<(u64, u64)> {
+        let physical = |side: fn(&Pair) -> &[IndexPart]| -> Vec<(u64, u64)> {
             let parts = self.pairs.iter().flat_map(side);
             parts.map(|part| (part.div, part.count)).collect()
         };
@@ -301,12 +301,12 @@ fn permutation(source: &[(u64, u64)], target: &[(u64, u64)], result: Vec<u64>) -
     }
 }
 
-fn count(parts: &[Part]) -> u64 {
+fn count(parts: &[IndexPart]) -> u64 {
     product(&parts.iter().map(|part| part.count).collect::<Vec<_>>())
 }
 
 /// Returns whether the parts, minor to major, are one run of the row-major number.
-fn runs_on(parts: &[Part]) -> bool {
+fn runs_on(parts: &[IndexPart]) -> bool {
     parts
         .windows(2)
         .all(|pair| pair[0].div.checked_mul(pair[0].count) == Some(pair[1].div))
@@ -327,8 +327,13 @@ fn ranks(order: &[usize]) -> Vec<usize> {
 }
 
 /// Pairs two innermost parts with the same step: cuts the longer one, or regroups the run.
-fn pair(a: Part, b: Part, source: &mut Side, target: &mut Side) -> Result<Pair, NotViewReason> {
-    let same = |a: Part, b: Part| match a.chain == b.chain {
+fn pair(
+    a: IndexPart,
+    b: IndexPart,
+    source: &mut Side,
+    target: &mut Side,
+) -> Result<Pair, NotViewReason> {
+    let same = |a: IndexPart, b: IndexPart| match a.chain == b.chain {
         true => Ok(Pair {
             source: vec![a],
             target: vec![b],
@@ -360,7 +365,12 @@ fn pair(a: Part, b: Part, source: &mut Side, target: &mut Side) -> Result<Pair, 
 }
 
 /// Extends two runs until both have the same length.
-fn regroup(a: Part, b: Part, source: &mut Side, target: &mut Side) -> Result<Pair, NotViewReason> {
+fn regroup(
+    a: IndexPart,
+    b: IndexPart,
+    source: &mut Side,
+    target: &mut Side,
+) -> Result<Pair, NotViewReason> {
     if !a.is_linear() || !b.is_linear() {
         return Err(NotViewReason::Runs {
             input: a.count,

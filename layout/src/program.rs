@@ -7,7 +7,7 @@ use crate::build::{BuildError, Steps};
 
 /// One step. Axes are numbered in the order in which they appear, the dimensions first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
+pub(crate) enum AxisStep {
     /// A new axis of one position.
     Unit,
     /// `outer = axis / block`, `inner = axis % block`: two new axes.
@@ -21,7 +21,7 @@ pub(crate) enum Step {
 pub(crate) struct Program {
     /// Sizes of the dimensions.
     shape: Vec<u64>,
-    steps: Vec<Step>,
+    steps: Vec<AxisStep>,
     /// Positions along each axis, padding included.
     extents: Vec<u64>,
     /// The axes of the buffer, major to minor.
@@ -30,13 +30,13 @@ pub(crate) struct Program {
 
 impl Steps for Program {
     fn unit_axis(&mut self) -> usize {
-        self.steps.push(Step::Unit);
+        self.steps.push(AxisStep::Unit);
         self.extents.push(1);
         self.extents.len() - 1
     }
 
     fn cut(&mut self, axis: usize, block: u64) -> Result<(usize, usize), BuildError> {
-        self.steps.push(Step::Cut { axis, block });
+        self.steps.push(AxisStep::Cut { axis, block });
         self.extents.push(self.extents[axis].div_ceil(block));
         self.extents.push(block);
         let inner = self.extents.len() - 1;
@@ -46,7 +46,7 @@ impl Steps for Program {
     fn merge(&mut self, major: usize, minor: usize) -> Result<usize, BuildError> {
         let extent = self.extents[major].checked_mul(self.extents[minor]);
         let extent = extent.filter(|&extent| i64::try_from(extent).is_ok());
-        self.steps.push(Step::Merge { major, minor });
+        self.steps.push(AxisStep::Merge { major, minor });
         self.extents.push(extent.ok_or(BuildError::Overflow)?);
         Ok(self.extents.len() - 1)
     }
@@ -73,7 +73,7 @@ impl Program {
         Ok((Self { axes, ..self }, positions))
     }
 
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[AxisStep] {
         &self.steps
     }
 
@@ -92,13 +92,13 @@ impl Program {
         let mut values = e.to_vec();
         for step in &self.steps {
             match *step {
-                Step::Unit => values.push(0),
-                Step::Cut { axis, block } => {
+                AxisStep::Unit => values.push(0),
+                AxisStep::Cut { axis, block } => {
                     let value = values[axis];
                     values.push(value / block);
                     values.push(value % block);
                 }
-                Step::Merge { major, minor } => {
+                AxisStep::Merge { major, minor } => {
                     values.push(values[major] * self.extents[minor] + values[minor]);
                 }
             }
@@ -118,15 +118,15 @@ impl Program {
         let mut next = self.extents.len();
         for step in self.steps.iter().rev() {
             match *step {
-                Step::Unit => next -= 1,
-                Step::Cut { axis, block } => {
+                AxisStep::Unit => next -= 1,
+                AxisStep::Cut { axis, block } => {
                     next -= 2;
                     values[axis] = values[next] * block + values[next + 1];
                     if self.extents[axis] <= values[axis] {
                         return None;
                     }
                 }
-                Step::Merge { major, minor } => {
+                AxisStep::Merge { major, minor } => {
                     next -= 1;
                     values[major] = values[next] / self.extents[minor].max(1);
                     values[minor] = values[next] % self.extents[minor].max(1);

@@ -163,7 +163,8 @@ pub mod pallas {
 /// Checks of the output of passes: certificates of folds, and the acceptance of a module by a target.
 pub mod check {
     pub use optc_check::{
-        Certificate, Digest, Holder, Item, Place, Source, Witness, check, check_target, items,
+        Certificate, Digest, Holder, Item, Source, ValuePosition, Witness, check, check_target,
+        items,
     };
 }
 

@@ -1,7 +1,7 @@
 //! Checks that an instruction's shape, operands and attributes agree, as XLA's reader requires.
 
 use crate::codes;
-use crate::cursor::{Cursor, Step};
+use crate::cursor::{Cursor, Parsed};
 use crate::error::HloError;
 use crate::module::Instruction;
 use crate::shape::shape;
@@ -15,7 +15,7 @@ pub(crate) fn agrees(
     made: &Instruction,
     declared: Option<&XlaShape>,
     known: &[Instruction],
-) -> Step<()> {
+) -> Parsed<()> {
     let shapes = |i: usize| made.operands.get(i).map(|&o| &*known[o].shape);
     let array = |i: usize| shapes(i).and_then(XlaShape::as_array);
     let count = made.operands.len();
@@ -82,7 +82,7 @@ pub(crate) fn agrees(
     Ok(())
 }
 
-fn constraints(made: &Instruction, text: &str, known: &[Instruction]) -> Step<()> {
+fn constraints(made: &Instruction, text: &str, known: &[Instruction]) -> Parsed<()> {
     let mut cursor = Cursor::new(text);
     let mut given = Vec::new();
     cursor.expect("{")?;

@@ -14,7 +14,7 @@ pub(crate) struct Cursor<'a> {
     at: usize,
 }
 
-pub(crate) type Step<T> = Result<T, HloError>;
+pub(crate) type Parsed<T> = Result<T, HloError>;
 
 fn starts_name(c: u8) -> bool {
     c.is_ascii_alphabetic() || c == b'_'
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
 
     /// Skips white space and comments.
     #[inline]
-    pub(crate) fn skip(&mut self) -> Step<()> {
+    pub(crate) fn skip(&mut self) -> Parsed<()> {
         if self.byte(0) == Some(b' ') {
             self.at += 1;
         }
@@ -94,7 +94,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn skip_more(&mut self) -> Step<()> {
+    fn skip_more(&mut self) -> Parsed<()> {
         loop {
             match (self.byte(0), self.byte(1)) {
                 (Some(c), _) if c.is_ascii_whitespace() => self.at += 1,
@@ -118,18 +118,18 @@ impl<'a> Cursor<'a> {
 
     /// The next byte after white space and comments.
     #[inline]
-    pub(crate) fn peek(&mut self) -> Step<Option<u8>> {
+    pub(crate) fn peek(&mut self) -> Parsed<Option<u8>> {
         self.skip()?;
         Ok(self.byte(0))
     }
 
-    pub(crate) fn at_end(&mut self) -> Step<bool> {
+    pub(crate) fn at_end(&mut self) -> Parsed<bool> {
         Ok(self.peek()?.is_none())
     }
 
     /// Consumes this text if it comes next.
     #[inline]
-    pub(crate) fn eat(&mut self, wanted: &str) -> Step<bool> {
+    pub(crate) fn eat(&mut self, wanted: &str) -> Parsed<bool> {
         self.skip()?;
         let found = self.bytes()[self.at..].starts_with(wanted.as_bytes());
         if found {
@@ -139,7 +139,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Consumes this word if it comes next as a whole word.
-    pub(crate) fn eat_word(&mut self, wanted: &str) -> Step<bool> {
+    pub(crate) fn eat_word(&mut self, wanted: &str) -> Parsed<bool> {
         let start = {
             self.skip()?;
             self.at
@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    pub(crate) fn expect(&mut self, wanted: &str) -> Step<()> {
+    pub(crate) fn expect(&mut self, wanted: &str) -> Parsed<()> {
         if self.eat(wanted)? {
             return Ok(());
         }
@@ -208,7 +208,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `%name` or a bare name: its text without the percent sign, and a flag for the sign.
-    pub(crate) fn name(&mut self) -> Step<Option<(&'a str, bool)>> {
+    pub(crate) fn name(&mut self) -> Parsed<Option<(&'a str, bool)>> {
         self.skip()?;
         let start = self.at;
         if self.byte(0) == Some(b'%') {
@@ -236,7 +236,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A decimal number with an optional sign.
-    pub(crate) fn integer(&mut self) -> Step<i64> {
+    pub(crate) fn integer(&mut self) -> Parsed<i64> {
         self.skip()?;
         let start = self.at;
         if self.byte(0) == Some(b'-') {
@@ -262,7 +262,7 @@ impl<'a> Cursor<'a> {
 
     /// A balanced piece that starts here with a bracket or a quote, or a run of other characters up to a comma, a
     /// closing bracket or white space at depth 0.
-    pub(crate) fn piece(&mut self) -> Step<&'a str> {
+    pub(crate) fn piece(&mut self) -> Parsed<&'a str> {
         self.skip()?;
         let start = self.at;
         let mut open = Open::default();
@@ -318,7 +318,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A quoted string with escapes, here.
-    pub(crate) fn string(&mut self, quote: u8) -> Step<()> {
+    pub(crate) fn string(&mut self, quote: u8) -> Parsed<()> {
         let start = self.at;
         self.at += 1;
         loop {

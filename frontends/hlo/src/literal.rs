@@ -1,7 +1,7 @@
 //! Literals: the numbers of constants.
 
 use crate::codes;
-use crate::cursor::{Cursor, MAX_DEPTH, Step};
+use crate::cursor::{Cursor, MAX_DEPTH, Parsed};
 use crate::error::HloError;
 use crate::import::types::dtype;
 use half::{bf16, f16};
@@ -20,7 +20,7 @@ pub(crate) enum Literal {
 }
 
 /// Reads a literal of this shape.
-pub(crate) fn literal(cursor: &mut Cursor<'_>, shape: &XlaShape, depth: usize) -> Step<Literal> {
+pub(crate) fn literal(cursor: &mut Cursor<'_>, shape: &XlaShape, depth: usize) -> Parsed<Literal> {
     if MAX_DEPTH < depth {
         let mut error = cursor.wanted("a literal that nests less deeply");
         error.code = codes::HLO_TOO_DEEP.into();
@@ -45,7 +45,7 @@ pub(crate) fn literal(cursor: &mut Cursor<'_>, shape: &XlaShape, depth: usize) -
     }
 }
 
-fn array_literal(cursor: &mut Cursor<'_>, array: &XlaArray) -> Step<Literal> {
+fn array_literal(cursor: &mut Cursor<'_>, array: &XlaArray) -> Parsed<Literal> {
     if elided(cursor)? {
         return Ok(Literal::Elided);
     }
@@ -66,7 +66,7 @@ fn array_literal(cursor: &mut Cursor<'_>, array: &XlaArray) -> Step<Literal> {
 }
 
 /// `{...}`, at any depth.
-fn elided(cursor: &mut Cursor<'_>) -> Step<bool> {
+fn elided(cursor: &mut Cursor<'_>) -> Parsed<bool> {
     cursor.skip()?;
     let start = cursor.position();
     let mut depth = 0;
@@ -92,7 +92,7 @@ struct Reader<'c, 'a> {
 
 impl Reader<'_, '_> {
     /// Nested braces around no elements; every size is accepted.
-    fn empty(&mut self, rank: usize) -> Step<()> {
+    fn empty(&mut self, rank: usize) -> Parsed<()> {
         let mut open = 0usize;
         loop {
             if self.cursor.eat("{")? {
@@ -113,7 +113,7 @@ impl Reader<'_, '_> {
     }
 
     /// One level of braces for each dimension, each with as many parts as the extent.
-    fn elements(&mut self, shape: &[u64], depth: usize) -> Step<()> {
+    fn elements(&mut self, shape: &[u64], depth: usize) -> Parsed<()> {
         let Some((&n, rest)) = shape.split_first() else {
             return self.element();
         };
@@ -140,7 +140,7 @@ impl Reader<'_, '_> {
         Err(HloError::new(codes::HLO_LITERAL, message, place))
     }
 
-    fn element(&mut self) -> Step<()> {
+    fn element(&mut self) -> Parsed<()> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         if matches!(self.element, XlaType::C64 | XlaType::C128) {
@@ -173,7 +173,7 @@ impl Reader<'_, '_> {
     }
 
     /// `(1, 2)`, or a real number.
-    fn complex(&mut self, start: usize) -> Step<()> {
+    fn complex(&mut self, start: usize) -> Parsed<()> {
         let part = if self.element == XlaType::C64 {
             XlaType::F32
         } else {
@@ -200,7 +200,7 @@ impl Reader<'_, '_> {
     }
 
     /// The text of one number or word.
-    fn number(&mut self, start: usize) -> Step<String> {
+    fn number(&mut self, start: usize) -> Parsed<String> {
         let text = self.cursor.piece()?.to_owned();
         let word = text.trim_start_matches('-');
         let nan = word.strip_prefix("nan").is_some();

@@ -2,7 +2,7 @@
 
 use crate::agree::agrees;
 use crate::codes;
-use crate::cursor::{Cursor, MAX_DEPTH, Step};
+use crate::cursor::{Cursor, MAX_DEPTH, Parsed};
 use crate::error::{HloError, span};
 use crate::infer::infer;
 use crate::literal::literal;
@@ -117,7 +117,7 @@ impl<'a> Given<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn module(&mut self) -> Step<()> {
+    fn module(&mut self) -> Parsed<()> {
         let header = self.cursor.eat_word("HloModule")?;
         if header {
             self.module.name = Cow::Borrowed(self.declared_name("the module's name")?);
@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn check_header(&mut self) -> Step<()> {
+    fn check_header(&mut self) -> Parsed<()> {
         if let Some(text) = self.module.attrs.get("entry_computation_layout")
             && entry_layout(text).is_none()
         {
@@ -153,7 +153,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `FileNames` and similar tables: a word on a line of its own, then lines that start with a number.
-    fn tables(&mut self) -> Step<()> {
+    fn tables(&mut self) -> Parsed<()> {
         loop {
             self.cursor.skip()?;
             let start = self.cursor.position();
@@ -185,12 +185,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn at_digit(&mut self) -> Step<bool> {
+    fn at_digit(&mut self) -> Parsed<bool> {
         Ok(self.cursor.peek()?.is_some_and(|c| c.is_ascii_digit()))
     }
 
     /// `, key=value` as long as commas follow.
-    fn attributes(&mut self, known: Option<&[&str]>) -> Step<Attrs<'a>> {
+    fn attributes(&mut self, known: Option<&[&str]>) -> Parsed<Attrs<'a>> {
         let mut attrs = Given::default();
         while self.cursor.eat(",")? {
             let (key, start) = self.key()?;
@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
         Ok(Attrs(attrs.list))
     }
 
-    fn key(&mut self) -> Step<(&'a str, usize)> {
+    fn key(&mut self) -> Parsed<(&'a str, usize)> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         let Some(key) = self.cursor.word() else {
@@ -222,7 +222,7 @@ impl<'a> Parser<'a> {
         key: &'a str,
         value: &'a str,
         start: usize,
-    ) -> Step<()> {
+    ) -> Parsed<()> {
         if !attrs.insert(key, value) {
             let message = format!("the attribute `{key}` is given twice");
             let at = self.cursor.span_from(start);
@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn computation(&mut self, entry: bool) -> Step<()> {
+    fn computation(&mut self, entry: bool) -> Parsed<()> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         let name = self.declared_name("a computation's name")?;
@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A name that is defined here; it must not be a reserved word.
-    fn declared_name(&mut self, what: &str) -> Step<&'a str> {
+    fn declared_name(&mut self, what: &str) -> Parsed<&'a str> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         let Some((name, percent)) = self.cursor.name()? else {
@@ -288,7 +288,7 @@ impl<'a> Parser<'a> {
     /// `(p: f32[4], q: (f32[], s32[])) -> f32[4]`: the shape of the result and its place.
     ///
     /// Nothing depends on the parameters in it.
-    fn signature(&mut self) -> Step<(Arc<XlaShape>, Span)> {
+    fn signature(&mut self) -> Parsed<(Arc<XlaShape>, Span)> {
         self.cursor.expect("(")?;
         if !self.cursor.eat(")")? {
             loop {
@@ -310,7 +310,7 @@ impl<'a> Parser<'a> {
         Ok((result, self.cursor.span_from(start)))
     }
 
-    fn body(&mut self, name: &'a str, start: usize, depth: usize) -> Step<Computation<'a>> {
+    fn body(&mut self, name: &'a str, start: usize, depth: usize) -> Parsed<Computation<'a>> {
         self.cursor.expect("{")?;
         let header = self.cursor.span_from(start);
         let mut body = Body::default();
@@ -341,7 +341,7 @@ impl<'a> Parser<'a> {
         Ok(computation)
     }
 
-    fn instruction(&mut self, body: &mut Body<'a>, depth: usize) -> Step<()> {
+    fn instruction(&mut self, body: &mut Body<'a>, depth: usize) -> Parsed<()> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         let root = self.cursor.eat_word("ROOT")?;
@@ -372,7 +372,7 @@ impl<'a> Parser<'a> {
         name: &'a str,
         with_attrs: bool,
         depth: usize,
-    ) -> Step<usize> {
+    ) -> Parsed<usize> {
         if MAX_DEPTH < depth {
             let mut error = self.cursor.wanted("operands that nest less deeply");
             error.code = codes::HLO_TOO_DEEP.into();
@@ -436,7 +436,7 @@ impl<'a> Parser<'a> {
         Ok(body.instructions.len() - 1)
     }
 
-    fn opcode(&mut self) -> Step<(Opcode, &'a str)> {
+    fn opcode(&mut self) -> Parsed<(Opcode, &'a str)> {
         let start = self.cursor.position();
         let Some(word) = self.cursor.word() else {
             return Err(self.cursor.wanted("an opcode"));
@@ -456,7 +456,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn parameter_number(&mut self) -> Step<Cow<'a, str>> {
+    fn parameter_number(&mut self) -> Parsed<Cow<'a, str>> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         let number = self.cursor.integer()?;
@@ -475,7 +475,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn constant(&mut self, shape: &XlaShape) -> Step<&'a str> {
+    fn constant(&mut self, shape: &XlaShape) -> Parsed<&'a str> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         literal(&mut self.cursor, shape, 0)?;
@@ -484,7 +484,7 @@ impl<'a> Parser<'a> {
         Ok(text)
     }
 
-    fn operands(&mut self, body: &mut Body<'a>, depth: usize) -> Step<Vec<usize>> {
+    fn operands(&mut self, body: &mut Body<'a>, depth: usize) -> Parsed<Vec<usize>> {
         let mut operands = Vec::new();
         if self.cursor.eat(")")? {
             return Ok(operands);
@@ -498,7 +498,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn operand(&mut self, body: &mut Body<'a>, depth: usize) -> Step<usize> {
+    fn operand(&mut self, body: &mut Body<'a>, depth: usize) -> Parsed<usize> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         let declared = self.shapes.read_if_there(&mut self.cursor)?;
@@ -533,7 +533,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `#1#0`: elements of a tuple, each of which becomes a get-tuple-element.
-    fn elements(&mut self, body: &mut Body<'a>, mut index: usize) -> Step<usize> {
+    fn elements(&mut self, body: &mut Body<'a>, mut index: usize) -> Parsed<usize> {
         while self.cursor.eat("#")? {
             let start = self.cursor.position();
             let element = self.cursor.integer()?;
@@ -559,7 +559,7 @@ impl<'a> Parser<'a> {
         Ok(index)
     }
 
-    fn check_count(&self, made: &Instruction, opcode: Opcode) -> Step<()> {
+    fn check_count(&self, made: &Instruction, opcode: Opcode) -> Parsed<()> {
         let (least, most) = opcode.operands;
         let found = made.operands.len();
         if least <= found && found <= most {
@@ -580,7 +580,7 @@ impl<'a> Parser<'a> {
         opcode: Opcode,
         body: &Body<'a>,
         depth: usize,
-    ) -> Step<()> {
+    ) -> Parsed<()> {
         let mut attrs = Given::default();
         while self.cursor.eat(",")? {
             let (key, start) = self.key()?;
@@ -623,7 +623,7 @@ impl<'a> Parser<'a> {
         made: &Instruction,
         opcode: Opcode,
         start: usize,
-    ) -> Step<()> {
+    ) -> Parsed<()> {
         let own = || opcode.own().any(|(name, _)| name == key);
         let asynchronous = || matches!(key, "async_execution_thread" | "async_group_id");
         let of_part = || opcode.part.is_some() && asynchronous();
@@ -633,7 +633,7 @@ impl<'a> Parser<'a> {
         self.unknown(key, &format!("`{}`", made.opcode), start)
     }
 
-    fn unknown(&mut self, key: &str, owner: &str, start: usize) -> Step<()> {
+    fn unknown(&mut self, key: &str, owner: &str, start: usize) -> Parsed<()> {
         let message = format!("{owner} has no attribute `{key}`");
         let at = span(start, start + key.len());
         let error = HloError::new(codes::HLO_ATTRIBUTE_UNKNOWN, message, at);
@@ -649,7 +649,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The text of a value; names of computations are resolved.
-    fn value(&mut self, key: &'a str, made: &mut Instruction<'a>, depth: usize) -> Step<&'a str> {
+    fn value(&mut self, key: &'a str, made: &mut Instruction<'a>, depth: usize) -> Parsed<&'a str> {
         if !COMPUTATIONS.contains(&key) {
             self.cursor.skip()?;
             let start = self.cursor.position();
@@ -677,7 +677,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `{%a, %b}`: earlier instructions, at least one.
-    fn predecessors(&mut self, body: &Body<'a>) -> Step<&'a str> {
+    fn predecessors(&mut self, body: &Body<'a>) -> Parsed<&'a str> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         self.cursor.expect("{")?;
@@ -699,7 +699,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn is_inline_body(&mut self) -> Step<bool> {
+    fn is_inline_body(&mut self) -> Parsed<bool> {
         let mut look = self.cursor.clone();
         look.expect("{")?;
         let root = look.eat_word("ROOT")?;
@@ -707,7 +707,7 @@ impl<'a> Parser<'a> {
         Ok(root || (named && look.peek()? == Some(b'=')))
     }
 
-    fn inline_body(&mut self, depth: usize) -> Step<usize> {
+    fn inline_body(&mut self, depth: usize) -> Parsed<usize> {
         let start = self.cursor.position();
         if MAX_DEPTH < depth {
             let mut error = self.cursor.wanted("computations that nest less deeply");
@@ -719,7 +719,7 @@ impl<'a> Parser<'a> {
         Ok(self.module.computations.len() - 1)
     }
 
-    fn computation_name(&mut self) -> Step<usize> {
+    fn computation_name(&mut self) -> Parsed<usize> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         let Some((name, _)) = self.cursor.name()? else {

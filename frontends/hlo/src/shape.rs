@@ -1,7 +1,7 @@
 //! Shapes inside a module's text: finds their starts, and reports errors in the terms of modules.
 
 use crate::codes;
-use crate::cursor::{Cursor, Step};
+use crate::cursor::{Cursor, Parsed};
 use crate::error::{HloError, span};
 use indexmap::IndexMap;
 use optc_layout::notation::{TextError, TextPart};
@@ -28,7 +28,7 @@ impl<'a> Shapes<'a> {
     }
 
     /// Reads one shape; arrays without a layout get the default one.
-    pub(crate) fn read(&mut self, cursor: &mut Cursor<'a>) -> Step<Arc<XlaShape>> {
+    pub(crate) fn read(&mut self, cursor: &mut Cursor<'a>) -> Parsed<Arc<XlaShape>> {
         let spelled = match self.look(cursor)? {
             Look::Known(shape) => return Ok(shape),
             Look::Spelled(spelled) => spelled,
@@ -37,7 +37,10 @@ impl<'a> Shapes<'a> {
     }
 
     /// Reads a shape if one starts here.
-    pub(crate) fn read_if_there(&mut self, cursor: &mut Cursor<'a>) -> Step<Option<Arc<XlaShape>>> {
+    pub(crate) fn read_if_there(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+    ) -> Parsed<Option<Arc<XlaShape>>> {
         match cursor.peek()? {
             Some(c) if c == b'(' || c.is_ascii_alphabetic() => {}
             _ => return Ok(None),
@@ -53,7 +56,7 @@ impl<'a> Shapes<'a> {
     }
 
     /// A shape that was read before, which is consumed; or the text that it may have.
-    fn look(&self, cursor: &mut Cursor<'a>) -> Step<Look<'a>> {
+    fn look(&self, cursor: &mut Cursor<'a>) -> Parsed<Look<'a>> {
         cursor.skip()?;
         let start = cursor.position();
         let spelled = spelling(cursor.text(), start);
@@ -70,7 +73,7 @@ impl<'a> Shapes<'a> {
         &mut self,
         cursor: &mut Cursor<'a>,
         spelled: Option<&'a str>,
-    ) -> Step<Arc<XlaShape>> {
+    ) -> Parsed<Arc<XlaShape>> {
         let start = cursor.position();
         let mut read = shape(cursor)?;
         read.complete();
@@ -140,7 +143,7 @@ fn array_len(rest: &[u8]) -> Option<usize> {
 }
 
 /// Returns whether a shape starts here. The name of a type alone may be a name.
-fn starts_shape(cursor: &mut Cursor<'_>) -> Step<bool> {
+fn starts_shape(cursor: &mut Cursor<'_>) -> Parsed<bool> {
     if cursor.peek()? == Some(b'(') {
         return Ok(true);
     }
@@ -158,7 +161,7 @@ pub(crate) fn is_type(word: &str) -> bool {
 }
 
 /// Reads one shape.
-pub(crate) fn shape(cursor: &mut Cursor<'_>) -> Step<XlaShape> {
+pub(crate) fn shape(cursor: &mut Cursor<'_>) -> Parsed<XlaShape> {
     let read = XlaShape::parse_prefix(cursor.text(), cursor.position());
     let (shape, end) = read.map_err(refused)?;
     cursor.rewind(end);

@@ -3,7 +3,7 @@
 //! The value of a name without a grammar here may be any balanced piece of text.
 
 use crate::codes;
-use crate::cursor::{Cursor, Step};
+use crate::cursor::{Cursor, Parsed};
 use crate::error::HloError;
 use crate::shape::shape;
 use crate::strictness::Strictness;
@@ -114,7 +114,7 @@ const STRINGS: &[&str] = &[
 ];
 
 /// Reads the value of an attribute of an instruction or of a header.
-pub(crate) fn value(cursor: &mut Cursor<'_>, key: &str, strictness: Strictness) -> Step<()> {
+pub(crate) fn value(cursor: &mut Cursor<'_>, key: &str, strictness: Strictness) -> Parsed<()> {
     cursor.skip()?;
     let start = cursor.position();
     if let Some(words) = words(key) {
@@ -187,7 +187,7 @@ pub(crate) fn value(cursor: &mut Cursor<'_>, key: &str, strictness: Strictness) 
 }
 
 /// The algorithm of a product or of a generator of random bits.
-fn algorithm(cursor: &mut Cursor<'_>, key: &str, start: usize) -> Step<()> {
+fn algorithm(cursor: &mut Cursor<'_>, key: &str, start: usize) -> Parsed<()> {
     cursor.skip()?;
     let random = ["rng_default", "rng_three_fry", "rng_philox", "unset"];
     match cursor.word() {
@@ -240,13 +240,13 @@ fn words(key: &str) -> Option<&'static [&'static str]> {
 
 const TRUTH: &[&str] = &["true", "false"];
 
-fn truth(cursor: &mut Cursor<'_>, key: &str) -> Step<()> {
+fn truth(cursor: &mut Cursor<'_>, key: &str) -> Parsed<()> {
     cursor.skip()?;
     let start = cursor.position();
     word(cursor, key, start, TRUTH)
 }
 
-fn word(cursor: &mut Cursor<'_>, key: &str, start: usize, words: &[&str]) -> Step<()> {
+fn word(cursor: &mut Cursor<'_>, key: &str, start: usize, words: &[&str]) -> Parsed<()> {
     cursor.skip()?;
     match cursor.word() {
         Some(found) if words.contains(&found) => Ok(()),
@@ -267,8 +267,8 @@ fn wrong(cursor: &Cursor<'_>, start: usize, found: &str, wanted: &str) -> HloErr
 /// `{a, b}`: returns the number of entries.
 fn braces<'a>(
     cursor: &mut Cursor<'a>,
-    mut each: impl FnMut(&mut Cursor<'a>) -> Step<()>,
-) -> Step<usize> {
+    mut each: impl FnMut(&mut Cursor<'a>) -> Parsed<()>,
+) -> Parsed<usize> {
     list(cursor, "{", "}", &mut each)
 }
 
@@ -276,8 +276,8 @@ fn list<'a>(
     cursor: &mut Cursor<'a>,
     open: &str,
     close: &str,
-    each: &mut impl FnMut(&mut Cursor<'a>) -> Step<()>,
-) -> Step<usize> {
+    each: &mut impl FnMut(&mut Cursor<'a>) -> Parsed<()>,
+) -> Parsed<usize> {
     cursor.expect(open)?;
     let mut count = 0;
     if cursor.eat(close)? {
@@ -294,7 +294,7 @@ fn list<'a>(
     }
 }
 
-fn numbers(cursor: &mut Cursor<'_>, open: &str, close: &str) -> Step<Vec<i64>> {
+fn numbers(cursor: &mut Cursor<'_>, open: &str, close: &str) -> Parsed<Vec<i64>> {
     let mut found = Vec::new();
     list(cursor, open, close, &mut |c| {
         found.push(c.integer()?);
@@ -303,7 +303,7 @@ fn numbers(cursor: &mut Cursor<'_>, open: &str, close: &str) -> Step<Vec<i64>> {
     Ok(found)
 }
 
-fn string(cursor: &mut Cursor<'_>) -> Step<()> {
+fn string(cursor: &mut Cursor<'_>) -> Parsed<()> {
     match cursor.peek()? {
         Some(quote @ (b'"' | b'\'')) => cursor.string(quote),
         _ => Err(cursor.wanted("a string in quotes")),
@@ -311,7 +311,7 @@ fn string(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// `{op_name="…" source_line=3}`; commas between entries are accepted.
-fn metadata(cursor: &mut Cursor<'_>, strictness: Strictness) -> Step<()> {
+fn metadata(cursor: &mut Cursor<'_>, strictness: Strictness) -> Parsed<()> {
     cursor.expect("{")?;
     let mut seen = 0_u32;
     while !cursor.eat("}")? {
@@ -349,7 +349,7 @@ fn metadata(cursor: &mut Cursor<'_>, strictness: Strictness) -> Step<()> {
 }
 
 /// `key="value"` or `key={…}`.
-fn frontend(cursor: &mut Cursor<'_>) -> Step<()> {
+fn frontend(cursor: &mut Cursor<'_>) -> Parsed<()> {
     if cursor.word().is_none() {
         return Err(cursor.wanted("a name"));
     }
@@ -362,7 +362,7 @@ fn frontend(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// `{replicated}`, `{devices=[2,4]<=[8]}`, `{{…}, {…}}`.
-fn sharding(cursor: &mut Cursor<'_>) -> Step<()> {
+fn sharding(cursor: &mut Cursor<'_>) -> Parsed<()> {
     let mut look = cursor.clone();
     look.expect("{")?;
     if look.peek()? == Some(b'{') {
@@ -371,7 +371,7 @@ fn sharding(cursor: &mut Cursor<'_>) -> Step<()> {
     one_sharding(cursor)
 }
 
-fn one_sharding(cursor: &mut Cursor<'_>) -> Step<()> {
+fn one_sharding(cursor: &mut Cursor<'_>) -> Parsed<()> {
     let start = cursor.position();
     let mut look = cursor.clone();
     look.expect("{")?;
@@ -427,7 +427,7 @@ fn one_sharding(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// `[2,4]0,1,…`, `[2,4]<=[8]`, `[2,4]<=[4,2]T(1,0)`: returns the number of tiles.
-fn assignment(cursor: &mut Cursor<'_>, listed: bool) -> Step<i64> {
+fn assignment(cursor: &mut Cursor<'_>, listed: bool) -> Parsed<i64> {
     let start = cursor.position();
     let tiles = numbers(cursor, "[", "]")?;
     let count = |sizes: &[i64]| sizes.iter().fold(1_i64, |n, &s| n.saturating_mul(s));
@@ -465,7 +465,7 @@ fn assignment(cursor: &mut Cursor<'_>, listed: bool) -> Step<i64> {
 }
 
 /// `{{0,1},{2,3}}` or `[2,2]<=[4]`.
-fn replica_groups(cursor: &mut Cursor<'_>) -> Step<()> {
+fn replica_groups(cursor: &mut Cursor<'_>) -> Parsed<()> {
     match cursor.peek()? {
         Some(b'{') => braces(cursor, |c| numbers(c, "{", "}").map(drop)).map(drop),
         Some(b'[') => {
@@ -482,7 +482,7 @@ fn replica_groups(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// `{size=3x3 stride=2x2 pad=0_1x0_1 rhs_reversal=0x1}`.
-fn window(cursor: &mut Cursor<'_>) -> Step<()> {
+fn window(cursor: &mut Cursor<'_>) -> Parsed<()> {
     const PARTS: [&str; 6] = [
         "size",
         "stride",
@@ -535,7 +535,7 @@ fn window(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// Digits, signs, `x` and `_` at this byte.
-fn run<'a>(cursor: &mut Cursor<'a>) -> Step<&'a str> {
+fn run<'a>(cursor: &mut Cursor<'a>) -> Parsed<&'a str> {
     cursor.skip()?;
     let found = cursor.take_while(|c| c.is_ascii_digit() || matches!(c, b'x' | b'_' | b'-'));
     if found.is_empty() {
@@ -549,7 +549,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// `0_1x2_3_1`: low, high and interior of every dimension.
-fn padding(cursor: &mut Cursor<'_>) -> Step<()> {
+fn padding(cursor: &mut Cursor<'_>) -> Parsed<()> {
     let start = cursor.position();
     let text = run(cursor)?;
     let fits = text.split('x').all(|piece| {
@@ -563,7 +563,7 @@ fn padding(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// `[0:4]` or `[0:4:2]`.
-fn range(cursor: &mut Cursor<'_>) -> Step<()> {
+fn range(cursor: &mut Cursor<'_>) -> Parsed<()> {
     let start = cursor.position();
     cursor.expect("[")?;
     cursor.integer()?;
@@ -581,7 +581,7 @@ fn range(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// `b01f_01io->b01f`.
-fn dim_labels(cursor: &mut Cursor<'_>) -> Step<()> {
+fn dim_labels(cursor: &mut Cursor<'_>) -> Parsed<()> {
     let start = cursor.position();
     let in_labels = |c: u8| c.is_ascii_alphanumeric() || c == b'?';
     let lhs = cursor.take_while(in_labels);
@@ -623,12 +623,12 @@ fn dim_labels(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// `{0,1}`: the index of a part of a tuple.
-fn index(cursor: &mut Cursor<'_>) -> Step<()> {
+fn index(cursor: &mut Cursor<'_>) -> Parsed<()> {
     numbers(cursor, "{", "}").map(drop)
 }
 
 /// `(0, {1})`; with `kind` also `(0, {}, may-alias)` and a parameter alone.
-fn alias(cursor: &mut Cursor<'_>, kind: bool) -> Step<()> {
+fn alias(cursor: &mut Cursor<'_>, kind: bool) -> Parsed<()> {
     cursor.expect("(")?;
     cursor.integer()?;
     cursor.expect(",")?;
@@ -642,7 +642,7 @@ fn alias(cursor: &mut Cursor<'_>, kind: bool) -> Step<()> {
 }
 
 /// The lines of a table of names or stack frames: `1 "path"` or `1 {line=7 column=1}`.
-pub(crate) fn table(cursor: &mut Cursor<'_>, parts: &[&str]) -> Step<()> {
+pub(crate) fn table(cursor: &mut Cursor<'_>, parts: &[&str]) -> Parsed<()> {
     while cursor.peek()?.is_some_and(|c| c.is_ascii_digit()) {
         cursor.integer()?;
         if parts.is_empty() {

@@ -94,7 +94,7 @@ impl From<Diagnostic> for Stop {
 struct Lazy {
     ty: Type,
     loc: Loc,
-    source: Source,
+    source: Origin,
     /// The elements, if they are few and known.
     tensor: Option<Arc<Tensor>>,
     /// The sizes in a shape tensor, if some of them are not numbers.
@@ -105,7 +105,7 @@ struct Lazy {
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum Origin {
     Constant(Storage),
     Recipe(RecipeId),
     /// An argument of the function whose entries, sizes, are known by the caller.
@@ -165,9 +165,9 @@ impl<'r> Builder<'r> {
     pub(crate) fn splat_of(&self, val: Val) -> Option<Tensor> {
         let Val::Lazy(id) = val else { return None };
         match &self.lazies[id].source {
-            Source::Constant(Storage::Splat(one)) => Some(one.clone()),
-            Source::Constant(_) | Source::Argument => None,
-            Source::Recipe(recipe) => {
+            Origin::Constant(Storage::Splat(one)) => Some(one.clone()),
+            Origin::Constant(_) | Origin::Argument => None,
+            Origin::Recipe(recipe) => {
                 let recipe = &self.recipes[*recipe];
                 let [only] = recipe.operands[..] else {
                     return None;
@@ -197,9 +197,9 @@ impl<'r> Builder<'r> {
     pub(crate) fn is_constant(&self, val: Val) -> bool {
         let Val::Lazy(id) = val else { return false };
         match &self.lazies[id].source {
-            Source::Constant(_) => true,
-            Source::Argument => false,
-            Source::Recipe(recipe) => {
+            Origin::Constant(_) => true,
+            Origin::Argument => false,
+            Origin::Recipe(recipe) => {
                 let operands = &self.recipes[*recipe].operands;
                 operands.iter().all(|v| matches!(v, Val::Lazy(_)))
             }
@@ -237,7 +237,7 @@ impl<'r> Builder<'r> {
     /// A constant of the file.
     pub(crate) fn constant(&mut self, blob: Blob, loc: Loc) -> Val {
         let tensor = blob.tensor(self.file).map(Arc::new);
-        let (ty, source) = (blob.ty.into(), Source::Constant(blob.storage));
+        let (ty, source) = (blob.ty.into(), Origin::Constant(blob.storage));
         Val::Lazy(self.lazies.push(Lazy {
             ty,
             loc,
@@ -258,7 +258,7 @@ impl<'r> Builder<'r> {
             Val::Lazy(id) => Some(&outer.lazies[id]),
         };
         let storage = known.and_then(|lazy| match (&lazy.source, &lazy.tensor) {
-            (Source::Constant(storage), _) => Some(storage.clone()),
+            (Origin::Constant(storage), _) => Some(storage.clone()),
             (_, Some(tensor)) => Some(Storage::Here((**tensor).clone())),
             (_, None) => None,
         });
@@ -270,7 +270,7 @@ impl<'r> Builder<'r> {
         let lazy = Lazy {
             loc: lazy.loc.clone(),
             emitted: handed.then(|| argument(&ty)),
-            source: storage.map_or(Source::Argument, Source::Constant),
+            source: storage.map_or(Origin::Argument, Origin::Constant),
             tensor: lazy.tensor.clone(),
             entries: lazy.entries.clone(),
             inline: lazy.inline,
@@ -284,7 +284,7 @@ impl<'r> Builder<'r> {
         let val = Val::Lazy(self.lazies.push(Lazy {
             ty: self.out.func.ty(value).clone(),
             loc: Loc::Unknown,
-            source: Source::Argument,
+            source: Origin::Argument,
             tensor: None,
             entries: None,
             emitted: Some(value),
@@ -382,7 +382,7 @@ impl<'r> Builder<'r> {
         let lazy = |ty: Type| Lazy {
             ty,
             loc: op.loc.clone(),
-            source: Source::Recipe(recipe),
+            source: Origin::Recipe(recipe),
             tensor: tensors.next().map(Arc::new),
             entries: None,
             emitted: None,
@@ -521,7 +521,7 @@ impl<'r> Builder<'r> {
                 .then_some(size);
         }
         let Val::Lazy(id) = val else { return None };
-        let Source::Recipe(recipe) = &self.lazies[id].source else {
+        let Origin::Recipe(recipe) = &self.lazies[id].source else {
             return None;
         };
         let recipe = &self.recipes[*recipe];
@@ -552,13 +552,13 @@ impl<'r> Builder<'r> {
                     self.write_constant(top, props);
                     continue;
                 }
-                (Source::Constant(storage), None) => {
+                (Origin::Constant(storage), None) => {
                     let props = constant_props(&self.lazies[top].ty, storage);
                     self.write_constant(top, props);
                     continue;
                 }
-                (&Source::Recipe(recipe), None) => recipe,
-                (Source::Argument, None) => {
+                (&Origin::Recipe(recipe), None) => recipe,
+                (Origin::Argument, None) => {
                     unreachable!("an argument is written from the start")
                 }
             };

@@ -72,7 +72,7 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     let functions = decoded(&model.functions)?;
     let nodes = std::mem::take(&mut graph.node);
     let registry = optc_ops::registry();
-    let source = Source {
+    let source = ModelInput {
         options,
         model: &model,
         graph: &graph,
@@ -123,7 +123,7 @@ fn decoded(functions: &[Bytes]) -> Result<Vec<FunctionProto>, Vec<Diagnostic>> {
 }
 
 /// A model that was read.
-struct Source<'a> {
+struct ModelInput<'a> {
     options: &'a Options,
     model: &'a ModelProto,
     graph: &'a GraphProto,
@@ -142,7 +142,7 @@ struct Translated {
     types: IndexMap<String, Type>,
 }
 
-impl Source<'_> {
+impl ModelInput<'_> {
     /// Translates the graph. With `keep`, calls of functions are kept; otherwise they are inlined. `types` are the
     /// types of values for which the file declares none.
     fn translate(
@@ -297,7 +297,7 @@ struct Importer<'a> {
 
 /// The state of the function that is being built.
 #[derive(Clone)]
-struct Place<'a> {
+struct FuncState<'a> {
     b: Builder<'a>,
     names: IndexMap<String, Val>,
     declared: IndexMap<String, Type>,
@@ -307,7 +307,7 @@ struct Place<'a> {
 /// The state of an import before a trial.
 #[derive(Clone)]
 struct Saved<'a> {
-    place: Place<'a>,
+    place: FuncState<'a>,
     taken: IndexSet<Arc<str>>,
     depth: usize,
     funcs: Vec<Func>,
@@ -459,7 +459,7 @@ impl<'a> Importer<'a> {
 
     fn saved(&self) -> Saved<'a> {
         Saved {
-            place: Place {
+            place: FuncState {
                 b: self.b.clone(),
                 names: self.names.clone(),
                 declared: self.declared.clone(),
@@ -855,7 +855,7 @@ impl<'a> Importer<'a> {
     ) -> Result<Body, Stop> {
         let inside = opaque::defined(graph, &IndexSet::new());
         let branch = self.inliner.branch(flat, graph, &inside)?;
-        let inner = Place {
+        let inner = FuncState {
             b: Builder::new(self.b.out.registry(), self.file, ""),
             names: IndexMap::new(),
             declared: IndexMap::new(),
@@ -864,7 +864,7 @@ impl<'a> Importer<'a> {
         let mut outer = self.exchange(inner);
         let done = self.body(graph, &branch, (given, known), &outer);
         let declared = std::mem::take(&mut outer.declared);
-        let inner = self.exchange(Place { declared, ..outer });
+        let inner = self.exchange(FuncState { declared, ..outer });
         let (captured, goes_on, sizes) = done.map_err(first_of)?;
         let mut func = inner.b.out.func;
         func.attrs.set("sym_visibility", Attr::str("private"));
@@ -894,8 +894,8 @@ impl<'a> Importer<'a> {
     }
 
     /// Switches to another function that is being built.
-    fn exchange(&mut self, place: Place<'a>) -> Place<'a> {
-        Place {
+    fn exchange(&mut self, place: FuncState<'a>) -> FuncState<'a> {
+        FuncState {
             b: std::mem::replace(&mut self.b, place.b),
             names: std::mem::replace(&mut self.names, place.names),
             declared: std::mem::replace(&mut self.declared, place.declared),
@@ -911,7 +911,7 @@ impl<'a> Importer<'a> {
         graph: &GraphProto,
         branch: &Branch,
         (given, known): (&[Type], &[Option<Vec<Entry>>]),
-        outer: &Place<'a>,
+        outer: &FuncState<'a>,
     ) -> Result<(Vec<Val>, bool, Vec<Option<Vec<Entry>>>), Vec<Diagnostic>> {
         let Branch { nodes, scope } = branch;
         self.constants(graph, Some(scope))?;
@@ -966,7 +966,7 @@ impl<'a> Importer<'a> {
         &mut self,
         nodes: &[FlatNode],
         results: &[String],
-        outer: &Place<'a>,
+        outer: &FuncState<'a>,
         ports: &mut Ports,
     ) -> Vec<Val> {
         let made: IndexSet<&String> = nodes.iter().flat_map(|n| &n.node.output).collect();

@@ -1,7 +1,7 @@
 //! Aliases of attributes and types, `#name = …` and `!name = …`, and the resources at the end of a file.
 
 use crate::codes;
-use crate::cursor::{Cursor, Step, span, wrong};
+use crate::cursor::{Cursor, Parsed, span, wrong};
 use indexmap::IndexMap;
 
 /// The meaning of aliases.
@@ -15,7 +15,7 @@ pub(crate) struct Aliases<'a> {
 
 impl<'a> Aliases<'a> {
     /// All definitions of a text. They are at the start of a line.
-    pub(crate) fn find(text: &'a str) -> Step<Self> {
+    pub(crate) fn find(text: &'a str) -> Parsed<Self> {
         let mut found = Aliases::default();
         let mut at = 0;
         for line in text.split_inclusive('\n') {
@@ -41,7 +41,7 @@ impl<'a> Aliases<'a> {
     }
 
     /// The text after `=`: balanced pieces up to the end of a line.
-    pub(crate) fn definition(cursor: &mut Cursor<'a>) -> Step<&'a str> {
+    pub(crate) fn definition(cursor: &mut Cursor<'a>) -> Parsed<&'a str> {
         cursor.skip();
         let start = cursor.at;
         loop {
@@ -59,7 +59,7 @@ impl<'a> Aliases<'a> {
     }
 
     /// `{-# dialect_resources: { builtin: { name: "0x…", … } } #-}`.
-    fn read_resources(&mut self, cursor: &mut Cursor<'a>) -> Step<()> {
+    fn read_resources(&mut self, cursor: &mut Cursor<'a>) -> Parsed<()> {
         let start = cursor.at;
         cursor.expect("{-#")?;
         loop {

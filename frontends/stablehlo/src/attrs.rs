@@ -1,7 +1,7 @@
 //! Attributes as numbers: in the printed form `[1, 2]`, in the generic form `array<i64: 1, 2>` or `dense<[1, 2]> : …`.
 
 use crate::codes;
-use crate::cursor::{Step, wrong};
+use crate::cursor::{Parsed, wrong};
 use crate::tree::Op;
 
 /// The most numbers that one splat is expanded to.
@@ -25,7 +25,7 @@ impl<'a> Op<'a> {
     }
 
     /// A required attribute.
-    pub(crate) fn needs(&self, names: &[&str]) -> Step<&'a str> {
+    pub(crate) fn needs(&self, names: &[&str]) -> Parsed<&'a str> {
         let found = names.iter().find_map(|name| self.attr(name));
         found.ok_or_else(|| {
             let wanted = names.join("` or `");
@@ -35,13 +35,13 @@ impl<'a> Op<'a> {
     }
 
     /// A required list of numbers.
-    pub(crate) fn needs_ints(&self, names: &[&str]) -> Step<Vec<i64>> {
+    pub(crate) fn needs_ints(&self, names: &[&str]) -> Parsed<Vec<i64>> {
         let text = self.needs(names)?;
         ints(text).ok_or_else(|| self.bad(names, text))
     }
 
     /// A required number.
-    pub(crate) fn needs_int(&self, names: &[&str]) -> Step<i64> {
+    pub(crate) fn needs_int(&self, names: &[&str]) -> Parsed<i64> {
         let text = self.needs(names)?;
         int(text).ok_or_else(|| self.bad(names, text))
     }

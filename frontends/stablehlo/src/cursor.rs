@@ -7,7 +7,7 @@ use optc_ir::{Code, Diagnostic, Span};
 pub(crate) const MAX_DEPTH: usize = 96;
 
 /// A result of reading, or the reason why the text is refused.
-pub(crate) type Step<T> = Result<T, Box<Diagnostic>>;
+pub(crate) type Parsed<T> = Result<T, Box<Diagnostic>>;
 
 /// A position in a text.
 #[derive(Clone, Copy)]
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Consumes this text; an error if it does not come next.
-    pub(crate) fn expect(&mut self, text: &str) -> Step<()> {
+    pub(crate) fn expect(&mut self, text: &str) -> Parsed<()> {
         if self.eat(text) {
             return Ok(());
         }
@@ -139,7 +139,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `%name`, without the percent sign.
-    pub(crate) fn value(&mut self) -> Step<&'a str> {
+    pub(crate) fn value(&mut self) -> Parsed<&'a str> {
         self.expect("%")?;
         match self.run(is_value) {
             Some(name) => Ok(name),
@@ -148,7 +148,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `@name` or `@"name"`, without `@` and quotes.
-    pub(crate) fn symbol(&mut self) -> Step<&'a str> {
+    pub(crate) fn symbol(&mut self) -> Parsed<&'a str> {
         self.expect("@")?;
         if self.rest().first() == Some(&b'"') {
             let text = self.string()?;
@@ -161,7 +161,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string with its quotes.
-    pub(crate) fn string(&mut self) -> Step<&'a str> {
+    pub(crate) fn string(&mut self) -> Parsed<&'a str> {
         self.skip();
         let start = self.at;
         self.expect("\"")?;
@@ -186,7 +186,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The bracketed text that starts here, with its brackets.
-    pub(crate) fn balanced(&mut self) -> Step<&'a str> {
+    pub(crate) fn balanced(&mut self) -> Parsed<&'a str> {
         self.skip();
         let start = self.at;
         let mut open: Vec<u8> = Vec::new();

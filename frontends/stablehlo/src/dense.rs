@@ -2,7 +2,7 @@
 
 use crate::aliases::Aliases;
 use crate::codes;
-use crate::cursor::{Cursor, Step, wrong};
+use crate::cursor::{Cursor, Parsed, wrong};
 use crate::types::shortened;
 use half::{bf16, f16};
 use optc_ir::{DType, Span};
@@ -24,7 +24,7 @@ pub(crate) fn elements(
     count: u64,
     aliases: &Aliases<'_>,
     place: Span,
-) -> Step<Option<Elements>> {
+) -> Parsed<Option<Elements>> {
     let text = text.trim();
     let bad = |why: String| wrong(codes::STABLEHLO_CONSTANT, why, place);
     if let Some(name) = text.strip_prefix("dense_resource<") {

@@ -8,7 +8,7 @@
 //! written again with them.
 
 use crate::attrs::{braces, field, field_ints, int, symbol};
-use crate::cursor::Step;
+use crate::cursor::Parsed;
 use crate::known::Growth;
 use crate::sizes::is_reduce_window;
 use crate::translate::{Body, Translator};
@@ -186,7 +186,7 @@ impl<'a> Translator<'a> {
         op: &Op<'a>,
         operands: &[usize],
         shape: &Arc<XlaShape>,
-    ) -> Step<Option<Vec<usize>>> {
+    ) -> Parsed<Option<Vec<usize>>> {
         let Some(array) = shape.as_array() else {
             return Ok(None);
         };
@@ -253,7 +253,7 @@ impl<'a> Translator<'a> {
         op: &Op<'a>,
         operands: &[usize],
         shape: &Arc<XlaShape>,
-    ) -> Step<Option<Vec<usize>>> {
+    ) -> Parsed<Option<Vec<usize>>> {
         let Some(taken) = body.integers(op, 2) else {
             return Ok(None);
         };
@@ -277,7 +277,7 @@ impl<'a> Translator<'a> {
         op: &Op<'a>,
         operands: &[usize],
         shape: &Arc<XlaShape>,
-    ) -> Step<Option<Vec<usize>>> {
+    ) -> Parsed<Option<Vec<usize>>> {
         let Some(window) = window(body, op) else {
             return Ok(None);
         };

@@ -3,7 +3,7 @@
 
 use crate::aliases::Aliases;
 use crate::codes;
-use crate::cursor::{Cursor, MAX_DEPTH, Step, wrong};
+use crate::cursor::{Cursor, MAX_DEPTH, Parsed, wrong};
 use crate::tree::{Func, Op, Region, Tree, Use};
 use indexmap::IndexSet;
 
@@ -17,7 +17,7 @@ pub(crate) struct Parser<'a> {
 }
 
 /// Reads a module.
-pub(crate) fn parse(text: &str) -> Step<(Tree<'_>, Aliases<'_>)> {
+pub(crate) fn parse(text: &str) -> Parsed<(Tree<'_>, Aliases<'_>)> {
     let aliases = Aliases::find(text)?;
     let mut parser = Parser {
         cursor: Cursor::new(text),
@@ -29,7 +29,7 @@ pub(crate) fn parse(text: &str) -> Step<(Tree<'_>, Aliases<'_>)> {
 }
 
 impl<'a> Parser<'a> {
-    fn module(&mut self, tree: &mut Tree<'a>) -> Step<()> {
+    fn module(&mut self, tree: &mut Tree<'a>) -> Parsed<()> {
         self.definitions()?;
         if self.cursor.eat_word("module") {
             if self.cursor.peek() == b'@' {
@@ -57,7 +57,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn generic_module(&mut self, tree: &mut Tree<'a>) -> Step<()> {
+    fn generic_module(&mut self, tree: &mut Tree<'a>) -> Parsed<()> {
         self.cursor.expect("()")?;
         let mut attrs = Vec::new();
         if self.cursor.eat("<{") {
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Skips the label of a block without arguments, if there is one: `^bb0:`.
-    fn label(&mut self) -> Step<()> {
+    fn label(&mut self) -> Parsed<()> {
         if self.cursor.eat("^") {
             self.cursor.word();
             self.cursor.eat("()");
@@ -93,7 +93,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the functions and other operations of a module, up to the byte `end`.
-    fn beside(&mut self, tree: &mut Tree<'a>, end: u8) -> Step<()> {
+    fn beside(&mut self, tree: &mut Tree<'a>, end: u8) -> Parsed<()> {
         loop {
             self.definitions()?;
             let next = self.cursor.peek();
@@ -118,7 +118,7 @@ impl<'a> Parser<'a> {
 
     /// An operation of the module that is not a function, kept as text: one in generic form, or a line that begins with
     /// `sdy.`.
-    fn other(&mut self) -> Step<&'a str> {
+    fn other(&mut self) -> Parsed<&'a str> {
         let start = self.cursor.at;
         if self.cursor.peek() == b'"' {
             self.operation()?;
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Skips definitions of aliases: [`Aliases::find`] has read them.
-    fn definitions(&mut self) -> Step<()> {
+    fn definitions(&mut self) -> Parsed<()> {
         while matches!(self.cursor.peek(), b'#' | b'!') {
             self.cursor.at += 1;
             if self.cursor.word().is_none() {
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn past_resources(&mut self) -> Step<()> {
+    fn past_resources(&mut self) -> Parsed<()> {
         let Some(end) = self.cursor.text[self.cursor.at..].find("#-}") else {
             return Err(self.cursor.wanted("`#-}` after the resources"));
         };
@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn function(&mut self) -> Step<Func<'a>> {
+    fn function(&mut self) -> Parsed<Func<'a>> {
         let mut func = Func::default();
         if self.cursor.eat_word("private") {
             func.private = true;
@@ -197,7 +197,7 @@ impl<'a> Parser<'a> {
         Ok(func)
     }
 
-    fn function_results(&mut self, func: &mut Func<'a>) -> Step<()> {
+    fn function_results(&mut self, func: &mut Func<'a>) -> Parsed<()> {
         if !self.cursor.eat("(") {
             func.result_types.push(self.ty()?);
             func.result_attrs.push("");
@@ -217,14 +217,14 @@ impl<'a> Parser<'a> {
     }
 
     /// The attributes of an argument or result as text, empty if there are none.
-    fn port(&mut self) -> Step<&'a str> {
+    fn port(&mut self) -> Parsed<&'a str> {
         match self.cursor.peek() {
             b'{' => self.cursor.balanced(),
             _ => Ok(""),
         }
     }
 
-    fn generic_function(&mut self) -> Step<Func<'a>> {
+    fn generic_function(&mut self) -> Parsed<Func<'a>> {
         let mut func = Func::default();
         let start = self.cursor.at;
         self.cursor.expect("()")?;
@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads `(T, T)` or `T`.
-    pub(crate) fn types(&mut self, out: &mut Vec<&'a str>) -> Step<()> {
+    pub(crate) fn types(&mut self, out: &mut Vec<&'a str>) -> Parsed<()> {
         if !self.cursor.eat("(") {
             out.push(self.ty()?);
             return Ok(());
@@ -287,7 +287,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A type as text: a word, then optionally text in angle brackets.
-    pub(crate) fn ty(&mut self) -> Step<&'a str> {
+    pub(crate) fn ty(&mut self) -> Parsed<&'a str> {
         self.cursor.skip();
         let start = self.cursor.at;
         self.cursor.eat("!");
@@ -301,7 +301,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The text of `loc(…)`, if it follows.
-    pub(crate) fn location(&mut self) -> Step<Option<&'a str>> {
+    pub(crate) fn location(&mut self) -> Parsed<Option<&'a str>> {
         let mut look = self.cursor;
         if look.word() == Some("loc") && look.rest().first() == Some(&b'(') {
             self.cursor = look;
@@ -311,7 +311,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A region in braces: `{ ^bb0(%a: T): … }`.
-    pub(crate) fn region(&mut self) -> Step<Region<'a>> {
+    pub(crate) fn region(&mut self) -> Parsed<Region<'a>> {
         self.cursor.expect("{")?;
         let mut args = Vec::new();
         if self.cursor.eat("^") {
@@ -325,7 +325,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads arguments `%a: T, %b: T)`.
-    pub(crate) fn arguments(&mut self) -> Step<Vec<(&'a str, &'a str)>> {
+    pub(crate) fn arguments(&mut self) -> Parsed<Vec<(&'a str, &'a str)>> {
         let mut args = Vec::new();
         loop {
             let name = self.cursor.value()?;
@@ -340,7 +340,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Operations up to the closing brace, which is consumed.
-    pub(crate) fn block(&mut self, args: Vec<(&'a str, &'a str)>) -> Step<Region<'a>> {
+    pub(crate) fn block(&mut self, args: Vec<(&'a str, &'a str)>) -> Parsed<Region<'a>> {
         self.depth += 1;
         if MAX_DEPTH < self.depth {
             let place = self.cursor.since(self.cursor.at);
@@ -376,7 +376,7 @@ impl<'a> Parser<'a> {
     }
 
     /// One operation, in generic or in custom form.
-    pub(crate) fn operation(&mut self) -> Step<Op<'a>> {
+    pub(crate) fn operation(&mut self) -> Parsed<Op<'a>> {
         let mut results = Vec::new();
         if self.cursor.peek() == b'%' {
             results = self.results()?;
@@ -414,7 +414,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the results `%0:2, %a =` of an operation: names, and the number of results that each name stands for.
-    fn results(&mut self) -> Step<Vec<(&'a str, usize)>> {
+    fn results(&mut self) -> Parsed<Vec<(&'a str, usize)>> {
         let mut results = Vec::new();
         let mut all = 0usize;
         loop {
@@ -440,7 +440,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads an operand, `%a` or `%a#1`.
-    pub(crate) fn used(&mut self) -> Step<Use<'a>> {
+    pub(crate) fn used(&mut self) -> Parsed<Use<'a>> {
         self.cursor.skip();
         let start = self.cursor.at;
         let name = self.cursor.value()?;
@@ -458,7 +458,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the rest of an operation in generic form after its name: `(%a, %b) <{…}> ({…}) {…} : (T) -> T`.
-    fn generic(&mut self, op: &mut Op<'a>) -> Step<()> {
+    fn generic(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         self.cursor.expect("(")?;
         if !self.cursor.eat(")") {
             loop {
@@ -492,7 +492,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads attributes `key = value, flag` up to the closing bracket, which is consumed. A flag gets the value `unit`.
-    pub(crate) fn dictionary(&mut self, close: &str) -> Step<Vec<(&'a str, &'a str)>> {
+    pub(crate) fn dictionary(&mut self, close: &str) -> Parsed<Vec<(&'a str, &'a str)>> {
         let mut attrs = Vec::new();
         if self.cursor.eat(close) {
             return Ok(attrs);
@@ -520,7 +520,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The value of an attribute: the text up to a comma or a closing bracket.
-    fn attribute(&mut self) -> Step<&'a str> {
+    fn attribute(&mut self) -> Parsed<&'a str> {
         self.cursor.skip();
         let start = self.cursor.at;
         loop {
@@ -546,7 +546,7 @@ impl<'a> Parser<'a> {
 }
 
 /// The parts of `[{…}, {…}]`.
-fn items_of(text: &str) -> Step<Vec<&str>> {
+fn items_of(text: &str) -> Parsed<Vec<&str>> {
     let mut cursor = Cursor::new(text);
     let mut items = Vec::new();
     cursor.expect("[")?;

@@ -3,7 +3,7 @@
 //! Most forms are a list of operands, words, `key = value` and a dictionary before the types; forms that differ have a
 //! function of their own. Values of attributes keep their text; their names here are those of the printed form.
 
-use crate::cursor::Step;
+use crate::cursor::Parsed;
 use crate::parse::Parser;
 use crate::tree::{Op, Region};
 
@@ -12,7 +12,7 @@ const DIALECTS: [&str; 3] = ["stablehlo.", "chlo.", "sdy."];
 
 impl<'a> Parser<'a> {
     /// Reads the text after the name of an operation.
-    pub(crate) fn pretty(&mut self, op: &mut Op<'a>) -> Step<()> {
+    pub(crate) fn pretty(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         match op.name {
             "return" | "func.return" | "stablehlo.return" => self.end(op),
             "call" | "func.call" => self.call(op),
@@ -28,7 +28,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn end(&mut self, op: &mut Op<'a>) -> Step<()> {
+    fn end(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         if self.cursor.peek() == b'%' {
             self.operands(op)?;
             self.cursor.expect(":")?;
@@ -38,7 +38,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `%a, %b`.
-    fn operands(&mut self, op: &mut Op<'a>) -> Step<()> {
+    fn operands(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         loop {
             op.operands.push(self.used()?);
             if !self.cursor.eat(",") {
@@ -48,7 +48,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `T, T`.
-    fn type_list(&mut self, out: &mut Vec<&'a str>) -> Step<()> {
+    fn type_list(&mut self, out: &mut Vec<&'a str>) -> Parsed<()> {
         loop {
             self.types(out)?;
             if !self.cursor.eat(",") {
@@ -57,7 +57,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn call(&mut self, op: &mut Op<'a>) -> Step<()> {
+    fn call(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         self.cursor.skip();
         let start = self.cursor.at;
         self.cursor.symbol()?;
@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `: (T, T) -> T`, or `: T` for both operands and results.
-    fn types_after_colon(&mut self, op: &mut Op<'a>) -> Step<()> {
+    fn types_after_colon(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         self.cursor.expect(":")?;
         self.type_list(&mut op.operand_types)?;
         if self.cursor.eat("->") {
@@ -91,7 +91,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `{…} dense<…> : T`.
-    fn constant(&mut self, op: &mut Op<'a>) -> Step<()> {
+    fn constant(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         if self.cursor.eat("{") {
             op.attrs.extend(self.dictionary("}")?);
         }
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `(%arg = %a, …) : T, … attributes {…} cond {…} do {…}`.
-    fn while_loop(&mut self, op: &mut Op<'a>) -> Step<()> {
+    fn while_loop(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         let mut names = Vec::new();
         self.cursor.expect("(")?;
         while !self.cursor.eat(")") {
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
 
     /// `(%a init: %b), … applies OP across dimensions = […] {…} : (T, T) -> T`, or with `reducer(%x: T, %y: T) … {…}`
     /// after the types.
-    fn reduce(&mut self, op: &mut Op<'a>) -> Step<()> {
+    fn reduce(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         let mut starts = Vec::new();
         while self.cursor.eat("(") {
             op.operands.push(self.used()?);
@@ -188,13 +188,13 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn common(&mut self, op: &mut Op<'a>) -> Step<()> {
+    fn common(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         self.items(op)?;
         self.types_after_colon(op)
     }
 
     /// Operands, words, brackets, `key = value` and dictionaries, in any order, up to the colon before the types.
-    fn items(&mut self, op: &mut Op<'a>) -> Step<()> {
+    fn items(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         loop {
             let next = self.cursor.peek();
             let start = self.cursor.at;
@@ -253,7 +253,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The value after `key =`: words and brackets up to a comma, a colon or a dictionary.
-    fn value(&mut self) -> Step<&'a str> {
+    fn value(&mut self) -> Parsed<&'a str> {
         self.cursor.skip();
         let start = self.cursor.at;
         loop {

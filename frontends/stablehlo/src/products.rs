@@ -1,7 +1,7 @@
 //! Products, convolutions, gathers and windows: instructions with attributes that have fields.
 
 use crate::attrs::{braces, field, field_ints, int, ints, last_word, times};
-use crate::cursor::Step;
+use crate::cursor::Parsed;
 use crate::translate::{Body, Texts, Translator};
 use crate::tree::Op;
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ impl<'a> Translator<'a> {
         body: &Body<'a>,
         op: &Op<'a>,
         operands: &[usize],
-    ) -> Step<Plain<'a>> {
+    ) -> Parsed<Plain<'a>> {
         match (op.name, operands) {
             ("stablehlo.dot_general", &[_, _]) => self.dot_general(op),
             ("stablehlo.dot", &[a, b]) => {
@@ -37,7 +37,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn dot_general(&mut self, op: &Op<'a>) -> Step<Plain<'a>> {
+    fn dot_general(&mut self, op: &Op<'a>) -> Parsed<Plain<'a>> {
         let mut lists = [vec![], vec![], vec![], vec![]];
         if let Some(text) = op.attr("dot_dimension_numbers") {
             let text = self.aliases.resolve(text);
@@ -80,7 +80,7 @@ impl<'a> Translator<'a> {
         op: &Op<'a>,
         w: usize,
         pads: Option<Vec<i64>>,
-    ) -> Step<Plain<'a>> {
+    ) -> Parsed<Plain<'a>> {
         let text = op.needs(&["dim_numbers", "dimension_numbers"])?;
         let text = self.aliases.resolve(text);
         let inner = text
@@ -96,7 +96,7 @@ impl<'a> Translator<'a> {
         };
         let rank = kernel.len();
         let window = op.attr("window").unwrap_or("");
-        let list = |name: &str, generic: &str, usual: i64| -> Step<Vec<i64>> {
+        let list = |name: &str, generic: &str, usual: i64| -> Parsed<Vec<i64>> {
             let text = op.attr(generic).or_else(|| field(window, name));
             let Some(text) = text else {
                 return Ok(vec![usual; rank]);
@@ -140,7 +140,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The attributes of a gather of slices of these sizes.
-    pub(crate) fn gather(&mut self, op: &Op<'a>, sizes: String) -> Step<Texts<'a>> {
+    pub(crate) fn gather(&mut self, op: &Op<'a>, sizes: String) -> Parsed<Texts<'a>> {
         let text = op.needs(&["dimension_numbers"])?;
         let text = self.aliases.resolve(text);
         let mut attrs = Vec::new();

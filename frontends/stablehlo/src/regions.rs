@@ -2,7 +2,7 @@
 //! operands.
 
 use crate::attrs::{braces, field, field_ints, int, symbol, times};
-use crate::cursor::Step;
+use crate::cursor::Parsed;
 use crate::opcodes::same;
 use crate::translate::{Body, Texts, Translator};
 use crate::tree::{Op, Region, Use};
@@ -18,7 +18,7 @@ impl<'a> Translator<'a> {
         op: &'a Op<'a>,
         operands: &[usize],
         shapes: &[Arc<XlaShape>],
-    ) -> Step<Option<Vec<usize>>> {
+    ) -> Parsed<Option<Vec<usize>>> {
         match (op.name, &op.regions[..]) {
             ("call" | "func.call", []) => Ok(Some(self.call(body, op, operands, shapes)?)),
             ("stablehlo.while", [cond, step]) => self.looped(body, op, [cond, step], operands),
@@ -68,7 +68,7 @@ impl<'a> Translator<'a> {
         op: &Op<'a>,
         operands: &[usize],
         shapes: &[Arc<XlaShape>],
-    ) -> Step<Vec<usize>> {
+    ) -> Parsed<Vec<usize>> {
         let callee = op.needs(&["callee"])?;
         let Some(index) = self.called(body, op, symbol(callee), operands)? else {
             return Err(op.bad(&["callee"], callee));
@@ -113,7 +113,7 @@ impl<'a> Translator<'a> {
         op: &'a Op<'a>,
         regions: [&'a Region<'a>; 2],
         operands: &[usize],
-    ) -> Step<Option<Vec<usize>>> {
+    ) -> Parsed<Option<Vec<usize>>> {
         let outside = free(&regions);
         let captured = body.values(&outside)?;
         let all = [operands, &captured].concat();
@@ -166,7 +166,7 @@ impl<'a> Translator<'a> {
         outside: &[Use<'a>],
         extra: &[usize],
         op: &Op<'a>,
-    ) -> Step<()> {
+    ) -> Parsed<()> {
         if region.args.len() != own.len() {
             return Err(op.bad(&["region"], "another number of arguments than operands"));
         }
@@ -190,7 +190,7 @@ impl<'a> Translator<'a> {
         op: &'a Op<'a>,
         operands: &[usize],
         shapes: &[Arc<XlaShape>],
-    ) -> Step<Vec<usize>> {
+    ) -> Parsed<Vec<usize>> {
         let mut given = operands.to_vec();
         let mut computations = Vec::new();
         for region in &op.regions {
@@ -231,7 +231,7 @@ impl<'a> Translator<'a> {
         (opcode, mut attrs): (&'a str, Texts<'a>),
         operands: &[usize],
         shapes: &[Arc<XlaShape>],
-    ) -> Step<Option<Vec<usize>>> {
+    ) -> Parsed<Option<Vec<usize>>> {
         if shapes.is_empty() || operands.iter().any(|&o| body.array(o).is_none()) {
             return Ok(None);
         }
@@ -256,7 +256,7 @@ impl<'a> Translator<'a> {
         body: &Body<'a>,
         op: &'a Op<'a>,
         region: &'a Region<'a>,
-    ) -> Step<Option<usize>> {
+    ) -> Parsed<Option<usize>> {
         let mut inner = Body::new(op.span);
         for (number, (arg, ty)) in region.args.iter().enumerate() {
             let shape = self.shape(ty, op.span)?;
@@ -295,10 +295,10 @@ impl<'a> Translator<'a> {
     }
 
     /// The window of a reduction in HLO text.
-    fn window(&self, op: &Op<'a>) -> Step<Option<String>> {
+    fn window(&self, op: &Op<'a>) -> Parsed<Option<String>> {
         let sizes = op.needs_ints(&["window_dimensions"])?;
         let rank = sizes.len();
-        let list = |name: &str, count: usize, usual: i64| -> Step<Vec<i64>> {
+        let list = |name: &str, count: usize, usual: i64| -> Parsed<Vec<i64>> {
             let Some(text) = op.attr(name) else {
                 return Ok(vec![usual; count]);
             };
@@ -325,7 +325,7 @@ impl<'a> Translator<'a> {
         )))
     }
 
-    fn scatter(&self, op: &Op<'a>) -> Step<Texts<'a>> {
+    fn scatter(&self, op: &Op<'a>) -> Parsed<Texts<'a>> {
         let text = op.needs(&["scatter_dimension_numbers"])?;
         let text = self.aliases.resolve(text);
         let mut attrs = Vec::new();

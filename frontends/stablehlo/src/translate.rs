@@ -6,7 +6,7 @@
 use crate::aliases::Aliases;
 use crate::attrs::{braces, ints, last_word};
 use crate::codes;
-use crate::cursor::{Step, wrong};
+use crate::cursor::{Parsed, wrong};
 use crate::dense::{Elements, elements};
 use crate::known::{Facts, Given, Known, globals};
 use crate::names::Names;
@@ -91,7 +91,7 @@ pub(crate) fn module<'a>(
     tree: &'a Tree<'a>,
     aliases: &'a Aliases<'a>,
     names: &'a Names,
-) -> Step<HloModule<'a>> {
+) -> Parsed<HloModule<'a>> {
     let mut funcs = IndexMap::new();
     for func in &tree.funcs {
         if funcs.insert(func.name, func).is_some() {
@@ -220,7 +220,7 @@ impl<'a> Body<'a> {
     }
 
     /// The instruction of a use.
-    pub(crate) fn value(&self, used: &Use<'a>) -> Step<usize> {
+    pub(crate) fn value(&self, used: &Use<'a>) -> Parsed<usize> {
         let found = self.names.get(used.name).and_then(|all| all.get(used.part));
         found.copied().ok_or_else(|| {
             let message = format!("nothing before defines `%{}`", used.name);
@@ -228,12 +228,12 @@ impl<'a> Body<'a> {
         })
     }
 
-    pub(crate) fn values(&self, uses: &[Use<'a>]) -> Step<Vec<usize>> {
+    pub(crate) fn values(&self, uses: &[Use<'a>]) -> Parsed<Vec<usize>> {
         uses.iter().map(|used| self.value(used)).collect()
     }
 
     /// Names the results of an operation.
-    pub(crate) fn define(&mut self, op: &Op<'a>, values: &[usize]) -> Step<()> {
+    pub(crate) fn define(&mut self, op: &Op<'a>, values: &[usize]) -> Parsed<()> {
         let mut at = 0;
         for &(name, count) in &op.results {
             let own = values.get(at..at + count).unwrap_or_default().to_vec();
@@ -243,7 +243,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    pub(crate) fn named(&mut self, name: &'a str, values: Vec<usize>, place: Span) -> Step<()> {
+    pub(crate) fn named(&mut self, name: &'a str, values: Vec<usize>, place: Span) -> Parsed<()> {
         if self.names.insert(name, values).is_none() {
             return Ok(());
         }
@@ -254,7 +254,7 @@ impl<'a> Body<'a> {
 
 impl<'a> Translator<'a> {
     /// The computation of a function, after those that it calls. Functions with unknown sizes are built at their calls.
-    fn function(&mut self, name: &'a str, place: Span, given: &[Given]) -> Step<usize> {
+    fn function(&mut self, name: &'a str, place: Span, given: &[Given]) -> Parsed<usize> {
         // Functions that are being built, each with the callees for which it still waits.
         let mut open: IndexMap<&str, Vec<&'a str>> = IndexMap::new();
         open.insert(name, self.callees(name, place)?);
@@ -284,7 +284,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The functions that the operations of a function name.
-    fn callees(&self, name: &'a str, place: Span) -> Step<Vec<&'a str>> {
+    fn callees(&self, name: &'a str, place: Span) -> Parsed<Vec<&'a str>> {
         let Some(func) = self.funcs.get(name) else {
             let message = format!("found no function `@{name}`");
             return Err(wrong(codes::STABLEHLO_FUNCTION, message, place));
@@ -311,7 +311,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Builds the computation of a function for its caller's knowledge of the arguments.
-    fn build(&mut self, name: &'a str, called: &'a str, given: &[Given]) -> Step<usize> {
+    fn build(&mut self, name: &'a str, called: &'a str, given: &[Given]) -> Parsed<usize> {
         let func = self.funcs[name];
         let mut body = Body::new(func.span);
         for (number, (arg, ty)) in func.body.args.iter().enumerate() {
@@ -348,7 +348,7 @@ impl<'a> Translator<'a> {
         op: &Op<'a>,
         name: &'a str,
         operands: &[usize],
-    ) -> Step<Option<usize>> {
+    ) -> Parsed<Option<usize>> {
         if self.names.copy(name, 0).is_none() {
             return Ok(self.done.get(name).copied());
         }
@@ -365,7 +365,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The computation of a function with unknown sizes.
-    pub(crate) fn copy(&mut self, name: &'a str, given: Vec<Given>, place: Span) -> Step<usize> {
+    pub(crate) fn copy(&mut self, name: &'a str, given: Vec<Given>, place: Span) -> Parsed<usize> {
         let key = (name, given);
         if let Some(&made) = self.copies.get(&key) {
             return Ok(made);
@@ -393,7 +393,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The shape of a value that crosses a function's boundary, which must have one.
-    fn boundary(&mut self, ty: &'a str, place: Span) -> Step<Arc<XlaShape>> {
+    fn boundary(&mut self, ty: &'a str, place: Span) -> Parsed<Arc<XlaShape>> {
         let shape = self.shape(ty, place)?;
         if matches!(*shape, XlaShape::Opaque) {
             let message =
@@ -404,7 +404,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The shape of a type; opaque if XLA has none.
-    pub(crate) fn shape(&mut self, ty: &'a str, place: Span) -> Step<Arc<XlaShape>> {
+    pub(crate) fn shape(&mut self, ty: &'a str, place: Span) -> Parsed<Arc<XlaShape>> {
         if let Some(known) = self.shapes.get(ty) {
             return Ok(known.clone());
         }
@@ -455,7 +455,7 @@ impl<'a> Translator<'a> {
         body: &mut Body<'a>,
         region: &'a Region<'a>,
         place: Span,
-    ) -> Step<Vec<Use<'a>>> {
+    ) -> Parsed<Vec<Use<'a>>> {
         let Some((end, ops)) = region.ops.split_last() else {
             return Ok(Vec::new());
         };
@@ -475,7 +475,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Refuses a `return` whose values are not of these types; unknown sizes agree with all.
-    fn returns(&mut self, body: &Body<'a>, end: &Op<'a>, types: &[&'a str]) -> Step<()> {
+    fn returns(&mut self, body: &Body<'a>, end: &Op<'a>, types: &[&'a str]) -> Parsed<()> {
         if end.operands.len() != types.len() {
             let (found, wanted) = (end.operands.len(), types.len());
             let message = format!("found a `return` of {found} values, wanted {wanted}");
@@ -492,7 +492,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    fn operation(&mut self, body: &mut Body<'a>, op: &'a Op<'a>) -> Step<()> {
+    fn operation(&mut self, body: &mut Body<'a>, op: &'a Op<'a>) -> Parsed<()> {
         let operands = body.values(&op.operands)?;
         let mut shapes = Vec::with_capacity(op.result_types.len());
         for ty in &op.result_types {
@@ -517,7 +517,7 @@ impl<'a> Translator<'a> {
         op: &'a Op<'a>,
         operands: &[usize],
         shapes: &[Arc<XlaShape>],
-    ) -> Step<Option<Vec<usize>>> {
+    ) -> Parsed<Option<Vec<usize>>> {
         if let Some(values) = self.with_regions(body, op, operands, shapes)? {
             return Ok(Some(values));
         }
@@ -596,7 +596,7 @@ impl<'a> Translator<'a> {
         op: &Op<'a>,
         operands: &[usize],
         array: &XlaArray,
-    ) -> Step<Option<(&'static str, Texts<'a>)>> {
+    ) -> Parsed<Option<(&'static str, Texts<'a>)>> {
         let dimensions = |list: &[i64]| vec![("dimensions", Cow::Owned(braces(list)))];
         Ok(Some(match (op.name, operands) {
             ("stablehlo.transpose", &[_]) => (
@@ -667,7 +667,7 @@ impl<'a> Translator<'a> {
         body: &mut Body<'a>,
         op: &Op<'a>,
         array: &XlaArray,
-    ) -> Step<Option<Vec<usize>>> {
+    ) -> Parsed<Option<Vec<usize>>> {
         let text = op.needs(&["value"])?;
         let text = self.aliases.resolve(text);
         let (values, _) = text.rsplit_once(':').unwrap_or((text, ""));
@@ -728,7 +728,7 @@ impl<'a> Translator<'a> {
         body: &mut Body<'a>,
         op: &'a Op<'a>,
         shapes: &[Arc<XlaShape>],
-    ) -> Step<Vec<usize>> {
+    ) -> Parsed<Vec<usize>> {
         let made = verbatim(op, self.aliases, |name| self.funcs.contains_key(name));
         for &name in &made.functions {
             if !self.done.contains_key(name) {
@@ -811,7 +811,7 @@ fn broadcast<'a>(
 }
 
 /// The ranges of a slice in HLO text.
-fn ranges(op: &Op<'_>) -> Step<String> {
+fn ranges(op: &Op<'_>) -> Parsed<String> {
     let text = |start: &str, limit: &str, step: &str| format!("[{start}:{limit}:{step}]");
     let mut parts = Vec::new();
     if let Some(list) = op.attr("[]") {

@@ -1,7 +1,7 @@
 //! Converts types of MLIR text to shapes.
 
 use crate::codes;
-use crate::cursor::{Step, wrong};
+use crate::cursor::{Parsed, wrong};
 use optc_ir::Span;
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 
@@ -9,7 +9,7 @@ use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 ///
 /// # Errors
 /// A tensor type that is not well formed.
-pub(crate) fn shape(text: &str, place: Span) -> Step<Option<XlaShape>> {
+pub(crate) fn shape(text: &str, place: Span) -> Parsed<Option<XlaShape>> {
     let text = text.trim();
     if matches!(text, "!stablehlo.token" | "!mhlo.token") {
         return Ok(Some(XlaShape::Token));

@@ -13,7 +13,7 @@ use optc_ir::{
 use std::ops::Range;
 
 /// An operation in one program of its group.
-pub(super) struct Step<'a> {
+pub(super) struct TiledOp<'a> {
     pub(super) decl: &'a dyn OpDecl,
     pub(super) name: &'a str,
     pub(super) props: &'a AttrDict,
@@ -48,7 +48,7 @@ pub(super) struct Cut {
     pub(super) results: Vec<Vec<usize>>,
 }
 
-impl Step<'_> {
+impl TiledOp<'_> {
     /// Computes the elements of each result's region; those outside the value are poison.
     pub(super) fn compute(&self) -> Result<Vec<Tensor>, OpFailure> {
         if let Some(done) = self.rearranged()? {

@@ -1,7 +1,7 @@
 //! Runs the programs of one group.
 
 use super::error::TileFault;
-use super::eval::Step;
+use super::eval::TiledOp;
 use super::fragment::{Fragment, Region, extents, for_each, intersection, is_empty, offset, whole};
 use super::online::{Online, Rows};
 use super::poison::{Poison, copy_element, poisoned, same_element};
@@ -280,7 +280,7 @@ fn run_member<M: Memory>(
         return Ok(Some(parts.map(nothing).collect()));
     }
     let op: OpRef<'_> = func.op_ref(schedule.op);
-    let step = Step {
+    let step = TiledOp {
         decl: frame.declaration(&op)?,
         name: &data.name,
         props: &data.props,
@@ -342,7 +342,7 @@ fn inputs(member: &Member<'_>, program: &[i64], parts: &Fragments) -> Option<Vec
 fn accumulated(
     group: &GroupSchedule,
     member: &Member<'_>,
-    step: &Step<'_>,
+    step: &TiledOp<'_>,
     first: bool,
     kept: &mut Kept,
 ) -> Result<Option<Tensor>, OpFailure> {

@@ -1,7 +1,7 @@
 //! Reductions that are cut: partial results accumulate over programs.
 
 use super::error::TileFault;
-use super::eval::{Cut, Step};
+use super::eval::{Cut, TiledOp};
 use super::fragment::{Fragment, Region, intersection, whole};
 use super::poison::Poison;
 use crate::error::OpFailure;
@@ -30,7 +30,7 @@ fn widened(tensor: Tensor) -> Tensor {
     }
 }
 
-impl Step<'_> {
+impl TiledOp<'_> {
     /// Runs one more step of a cut reduction. `reduced` has the part of each loop; `so_far` is the result of the steps
     /// before, `None` at the first.
     pub(super) fn accumulate(
@@ -83,7 +83,7 @@ impl Step<'_> {
     }
 }
 
-impl Step<'_> {
+impl TiledOp<'_> {
     /// A partial result from the parts of the operands that it needs.
     fn cropped(&self, cut: &Cut, first: bool) -> Result<Vec<Tensor>, OpFailure> {
         let refuse = |why: &str| OpFailure::Tile(TileFault::Reduction(why.to_owned()));

@@ -117,11 +117,11 @@ fn joined_of_loop(operands: usize, results: usize, arguments: &[usize]) -> Optio
     let fits = operands == results && *arguments == [operands, operands];
     let carried = |i| {
         vec![
-            Joint::whole(Place::Operand(i)),
-            Joint::whole(Place::Argument(0, i)),
-            Joint::whole(Place::Argument(1, i)),
-            Joint::whole(Place::Given(1, i)),
-            Joint::whole(Place::Result(i)),
+            Joint::whole(ControlPort::Operand(i)),
+            Joint::whole(ControlPort::Argument(0, i)),
+            Joint::whole(ControlPort::Argument(1, i)),
+            Joint::whole(ControlPort::Given(1, i)),
+            Joint::whole(ControlPort::Result(i)),
         ]
     };
     fits.then(|| (0..operands).map(carried).collect())
@@ -138,16 +138,18 @@ fn joined_of_branch(
     for (number, &count) in arguments.iter().enumerate() {
         let argument = |i| {
             vec![
-                Joint::whole(Place::Operand(next + i)),
-                Joint::whole(Place::Argument(number, i)),
+                Joint::whole(ControlPort::Operand(next + i)),
+                Joint::whole(ControlPort::Argument(number, i)),
             ]
         };
         all.extend((0..count).map(argument));
         next += count;
     }
     let result = |i| {
-        let given = (0..functions).map(|f| Joint::whole(Place::Given(f, i)));
-        given.chain([Joint::whole(Place::Result(i))]).collect()
+        let given = (0..functions).map(|f| Joint::whole(ControlPort::Given(f, i)));
+        given
+            .chain([Joint::whole(ControlPort::Result(i))])
+            .collect()
     };
     all.extend((0..results).map(result));
     (next == operands && arguments.len() == functions).then_some(all)
@@ -164,20 +166,20 @@ fn joined_of_rounds(
     results.checked_sub(carried)?;
     let argument = |i| {
         vec![
-            Joint::whole(Place::Operand(first + i)),
-            Joint::whole(Place::Argument(0, 2 + i)),
+            Joint::whole(ControlPort::Operand(first + i)),
+            Joint::whole(ControlPort::Argument(0, 2 + i)),
         ]
     };
     let round = |i| {
         let mut ports = argument(i);
-        ports.push(Joint::whole(Place::Given(0, 1 + i)));
-        ports.push(Joint::whole(Place::Result(i)));
+        ports.push(Joint::whole(ControlPort::Given(0, 1 + i)));
+        ports.push(Joint::whole(ControlPort::Result(i)));
         ports
     };
     let stacked = |i| {
         vec![
-            Joint::part(Place::Result(i), 0),
-            Joint::whole(Place::Given(0, 1 + i)),
+            Joint::part(ControlPort::Result(i), 0),
+            Joint::whole(ControlPort::Given(0, 1 + i)),
         ]
     };
     let all = (0..carried).map(round);
@@ -198,31 +200,31 @@ fn joined_of_scan(
     let mut all = Vec::new();
     for i in 0..operands {
         let apart = i.checked_sub(carried).and_then(|i| apart.get(i));
-        let operand = Place::Operand(i);
-        let mut ports = vec![Joint::whole(Place::Argument(0, i))];
+        let operand = ControlPort::Operand(i);
+        let mut ports = vec![Joint::whole(ControlPort::Argument(0, i))];
         ports.push(match apart {
             Some(slices) => Joint::part(operand, slices.axis),
             None => Joint::whole(operand),
         });
         if i < carried {
-            ports.push(Joint::whole(Place::Given(0, i)));
-            ports.push(Joint::whole(Place::Result(i)));
+            ports.push(Joint::whole(ControlPort::Given(0, i)));
+            ports.push(Joint::whole(ControlPort::Result(i)));
         }
         all.push(ports);
     }
     all.extend(stacked.iter().zip(carried..).map(|(slices, i)| {
         vec![
-            Joint::part(Place::Result(i), slices.axis),
-            Joint::whole(Place::Given(0, i)),
+            Joint::part(ControlPort::Result(i), slices.axis),
+            Joint::whole(ControlPort::Given(0, i)),
         ]
     }));
     fits.then_some(all)
 }
 
 /// A port of an operation that runs functions, or a port of one of these functions. The first number of
-/// [`Place::Argument`] and [`Place::Given`] is the index of the function in [`Control::functions`].
+/// [`ControlPort::Argument`] and [`ControlPort::Given`] is the index of the function in [`Control::functions`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum ControlPort {
     /// An operand of the operation.
     Operand(usize),
     /// A result of the operation.
@@ -237,19 +239,19 @@ pub enum Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Joint {
     /// The port.
-    pub place: Place,
+    pub place: ControlPort,
     /// The dimension along which the values of the rounds follow one another, if the port holds those of all rounds.
     pub axis: Option<usize>,
 }
 
 impl Joint {
     /// A port that holds one value, or that of one round.
-    fn whole(place: Place) -> Joint {
+    fn whole(place: ControlPort) -> Joint {
         Joint { place, axis: None }
     }
 
     /// A port that holds the values of all rounds along an axis.
-    fn part(place: Place, axis: usize) -> Joint {
+    fn part(place: ControlPort, axis: usize) -> Joint {
         let axis = Some(axis);
         Joint { place, axis }
     }

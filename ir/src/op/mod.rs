@@ -31,7 +31,7 @@ mod traffic;
 
 pub use attributes::{AttrValue, Attributes, Field, FieldValue, missing, read_field};
 pub use composition::{Composition, Stage};
-pub use control::{Control, Joint, Place, Slices};
+pub use control::{Control, ControlPort, Joint, Slices};
 pub use decl::{OpDecl, iteration_domain_of};
 pub use effect::Effect;
 pub use error::OpError;

@@ -15,7 +15,7 @@ struct Digit {
 
 /// The range of a dimension in the row-major shape: the strides before and after it.
 #[derive(Clone, Copy)]
-struct Place {
+struct DimStrides {
     high: u64,
     low: u64,
 }
@@ -24,21 +24,21 @@ impl Digit {
     fn extent(&self) -> u64 {
         self.high / self.low
     }
-    fn is_in(&self, place: Place) -> bool {
+    fn is_in(&self, place: DimStrides) -> bool {
         place.low <= self.low && self.high <= place.high
     }
-    fn holds(&self, place: Place) -> bool {
+    fn holds(&self, place: DimStrides) -> bool {
         self.low <= place.low && place.high <= self.high
     }
 }
 
 /// The ranges of the dimensions in row-major order.
-fn places(dims: &[u64]) -> Vec<Place> {
+fn places(dims: &[u64]) -> Vec<DimStrides> {
     let mut low = 1u64;
-    let mut places: Vec<Place> = Vec::with_capacity(dims.len());
+    let mut places: Vec<DimStrides> = Vec::with_capacity(dims.len());
     for &n in dims.iter().rev() {
         let high = low.saturating_mul(n);
-        places.push(Place { high, low });
+        places.push(DimStrides { high, low });
         low = high;
     }
     places.reverse();
@@ -47,8 +47,8 @@ fn places(dims: &[u64]) -> Vec<Place> {
 
 /// The common digits of two shapes with the same number of elements, most significant first. A digit ends where either
 /// shape has a cut. A range is torn if the cuts of the two shapes do not divide one another there.
-fn common(a: &[Place], b: &[Place]) -> Vec<Digit> {
-    let cuts = |places: &[Place]| -> Vec<u64> {
+fn common(a: &[DimStrides], b: &[DimStrides]) -> Vec<Digit> {
+    let cuts = |places: &[DimStrides]| -> Vec<u64> {
         let mut cuts: Vec<u64> = places.iter().flat_map(|p| [p.high, p.low]).collect();
         cuts.push(1);
         cuts.sort_unstable_by(|x, y| y.cmp(x));
@@ -127,7 +127,7 @@ impl IterationDomain {
         for digit in &digits {
             self.add(digit.extent(), LoopKind::Parallel);
         }
-        let index = |place: Place, size: u64, loops: &[crate::op::iteration_domain::Loop]| {
+        let index = |place: DimStrides, size: u64, loops: &[crate::op::iteration_domain::Loop]| {
             if size == 1 {
                 return IndexExpr::zero();
             }

@@ -34,7 +34,7 @@ impl Mistake {
     }
 }
 
-pub(crate) type Step<T> = Result<T, Mistake>;
+pub(crate) type Parsed<T> = Result<T, Mistake>;
 
 /// Reads a text from some byte on.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skips white space and comments.
-    pub(crate) fn skip(&mut self) -> Step<()> {
+    pub(crate) fn skip(&mut self) -> Parsed<()> {
         loop {
             match self.byte() {
                 Some(c) if c.is_ascii_whitespace() => self.at += 1,
@@ -86,26 +86,26 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next byte after white space and comments.
-    pub(crate) fn peek(&mut self) -> Step<Option<u8>> {
+    pub(crate) fn peek(&mut self) -> Parsed<Option<u8>> {
         self.skip()?;
         Ok(self.byte())
     }
 
-    pub(crate) fn eat(&mut self, wanted: u8) -> Step<bool> {
+    pub(crate) fn eat(&mut self, wanted: u8) -> Parsed<bool> {
         let found = self.peek()? == Some(wanted);
         self.at += usize::from(found);
         Ok(found)
     }
 
     /// Consumes this ASCII text if it comes next.
-    pub(crate) fn eat_text(&mut self, wanted: &str) -> Step<bool> {
+    pub(crate) fn eat_text(&mut self, wanted: &str) -> Parsed<bool> {
         self.skip()?;
         let found = self.text[self.at..].starts_with(wanted);
         self.at += if found { wanted.len() } else { 0 };
         Ok(found)
     }
 
-    pub(crate) fn expect(&mut self, wanted: u8) -> Step<()> {
+    pub(crate) fn expect(&mut self, wanted: u8) -> Parsed<()> {
         if self.eat(wanted)? {
             return Ok(());
         }
@@ -113,7 +113,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A word; empty if there is none.
-    pub(crate) fn word(&mut self) -> Step<&'a str> {
+    pub(crate) fn word(&mut self) -> Parsed<&'a str> {
         self.skip()?;
         let start = self.at;
         let inside = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
@@ -124,7 +124,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number below 2^63 without a sign; `wanted` is the message if there is none.
-    pub(crate) fn number(&mut self, wanted: &str) -> Step<u64> {
+    pub(crate) fn number(&mut self, wanted: &str) -> Parsed<u64> {
         self.skip()?;
         let start = self.at;
         let mut value = Some(0u64);

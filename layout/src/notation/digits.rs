@@ -4,7 +4,7 @@
 //! For example, `32:d0 4:d0/32` for a tensor of 128 elements places element `i` at position `(i % 32) * 4 + i / 32`.
 
 use crate::build::element_count;
-use crate::chain::{self, Chain, Cut, Step, ceil_div, normalize, split, steps};
+use crate::chain::{self, Chain, CountedCut, Cut, ceil_div, normalize, split, steps};
 use crate::dims::product;
 use crate::error::LayoutError;
 use crate::function::{Function, independent_groups};
@@ -213,7 +213,7 @@ impl DigitsNotation {
             }
             if !digit.dims.is_empty() {
                 let chain = digit.chain(shape, &order, elements).ok_or_else(overflow)?;
-                parts.push(Part {
+                parts.push(DigitChain {
                     text,
                     stride: positions as i64,
                     chain,
@@ -233,7 +233,7 @@ impl DigitsNotation {
     /// Removes the most significant digit repeatedly until nothing is left.
     fn cover(
         &self,
-        mut parts: Vec<Part>,
+        mut parts: Vec<DigitChain>,
         shape: &[u64],
         order: &[usize],
         elements: u64,
@@ -386,13 +386,13 @@ impl Notate for DigitsNotation {
 }
 
 /// A digit as a function of the element's number, with the stride of its steps.
-struct Part {
+struct DigitChain {
     text: usize,
     stride: i64,
     chain: Chain,
 }
 
-impl Part {
+impl DigitChain {
     /// Returns whether the digit is `k / a`, the most significant part of the domain.
     fn is_top(&self) -> bool {
         matches!(
@@ -672,7 +672,7 @@ fn loose_digits(placement: &Placement) -> Result<Vec<Loose>, LayoutError> {
     let mut loose = Vec::new();
     for (range, size, part) in independent_groups(&function.chain, &sizes) {
         let mut outside = Vec::new();
-        for Step { cut, count } in steps(&part, size) {
+        for CountedCut { cut, count } in steps(&part, size) {
             let stride = u64::try_from(cut.stride).ok().filter(|&stride| 0 < stride);
             let reason = "elements share positions or run backwards";
             let stride = stride.ok_or_else(|| DigitsNotation::refuse(reason))?;

@@ -11,7 +11,7 @@ use crate::error::LayoutError;
 use crate::function::Function;
 use crate::map::Renaming;
 use crate::notation::block::BlockNotation;
-use crate::notation::cursor::{Cursor, Mistake, Step, wanted_at};
+use crate::notation::cursor::{Cursor, Mistake, Parsed, wanted_at};
 use crate::notation::digits::DigitsNotation;
 use crate::notation::fields::{Field, Fields, permutation, syntax};
 use crate::notation::sort::sorting_tiles;
@@ -533,7 +533,7 @@ const AFTER_LAYOUT: &str = "the end, or attributes in the order T, L, E, S, SC, 
 
 impl XlaNotation {
     /// Reads a layout up to the first token that does not belong to it.
-    pub(crate) fn read(cursor: &mut Cursor<'_>, rank: usize) -> Step<XlaNotation> {
+    pub(crate) fn read(cursor: &mut Cursor<'_>, rank: usize) -> Parsed<XlaNotation> {
         cursor.skip()?;
         let start = cursor.position();
         let mut dims = Vec::with_capacity(rank);
@@ -553,7 +553,7 @@ impl XlaNotation {
 }
 
 /// The dimensions, each once; the layout begins at byte `start`.
-fn minor_to_major(found: Vec<u64>, rank: usize, start: usize) -> Step<Vec<usize>> {
+fn minor_to_major(found: Vec<u64>, rank: usize, start: usize) -> Parsed<Vec<usize>> {
     let found: Vec<i64> = found.into_iter().map(u64::cast_signed).collect();
     permutation("xla", &found, rank).map_err(|error| Mistake::Layout {
         offset: start,
@@ -561,7 +561,7 @@ fn minor_to_major(found: Vec<u64>, rank: usize, start: usize) -> Step<Vec<usize>
     })
 }
 
-fn attributes(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Step<()> {
+fn attributes(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Parsed<()> {
     if cursor.eat(b'D')? {
         level_types(cursor)?;
     }
@@ -598,7 +598,7 @@ fn attributes(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Step<()> {
 }
 
 /// Skips `D(...)`, which is redundant for a dense array, as XLA does.
-fn level_types(cursor: &mut Cursor<'_>) -> Step<()> {
+fn level_types(cursor: &mut Cursor<'_>) -> Parsed<()> {
     cursor.expect(b'(')?;
     if cursor.eat(b')')? {
         return Ok(());
@@ -620,7 +620,7 @@ fn level_types(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// One or more `(d:p,..)`.
-fn split_configs(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Step<()> {
+fn split_configs(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Parsed<()> {
     let rank = layout.minor_to_major.len();
     loop {
         cursor.expect(b'(')?;
@@ -647,7 +647,7 @@ fn split_configs(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Step<()> 
 }
 
 /// Rising indices above 0, and the closing parenthesis.
-fn split_points(cursor: &mut Cursor<'_>) -> Step<Vec<u64>> {
+fn split_points(cursor: &mut Cursor<'_>) -> Parsed<Vec<u64>> {
     let mut points: Vec<u64> = Vec::new();
     if cursor.eat(b')')? {
         return Ok(points);
@@ -667,7 +667,7 @@ fn split_points(cursor: &mut Cursor<'_>) -> Step<Vec<u64>> {
     }
 }
 
-fn tile(cursor: &mut Cursor<'_>) -> Step<Vec<TileDim>> {
+fn tile(cursor: &mut Cursor<'_>) -> Parsed<Vec<TileDim>> {
     cursor.expect(b'(')?;
     let mut tile = vec![tile_dim(cursor)?];
     while cursor.eat(b',')? {
@@ -680,7 +680,7 @@ fn tile(cursor: &mut Cursor<'_>) -> Step<Vec<TileDim>> {
     Ok(tile)
 }
 
-fn tile_dim(cursor: &mut Cursor<'_>) -> Step<TileDim> {
+fn tile_dim(cursor: &mut Cursor<'_>) -> Parsed<TileDim> {
     if cursor.eat(b'*')? {
         return Ok(TileDim::Combined);
     }
@@ -691,7 +691,7 @@ fn tile_dim(cursor: &mut Cursor<'_>) -> Step<TileDim> {
     }
 }
 
-fn argument(cursor: &mut Cursor<'_>, least: u64) -> Step<u64> {
+fn argument(cursor: &mut Cursor<'_>, least: u64) -> Parsed<u64> {
     cursor.expect(b'(')?;
     let start = cursor.position();
     let value = number(cursor)?;
@@ -702,13 +702,13 @@ fn argument(cursor: &mut Cursor<'_>, least: u64) -> Step<u64> {
     Ok(value)
 }
 
-fn small_argument(cursor: &mut Cursor<'_>) -> Step<u32> {
+fn small_argument(cursor: &mut Cursor<'_>) -> Parsed<u32> {
     let start = cursor.position();
     let value = u32::try_from(argument(cursor, 0)?);
     value.map_err(|_| wanted_at(start, "a number below 2^32"))
 }
 
-fn number(cursor: &mut Cursor<'_>) -> Step<u64> {
+fn number(cursor: &mut Cursor<'_>) -> Parsed<u64> {
     cursor.number("a number below 2^63")
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::error::{LayoutError, TextError, TextPart};
 use crate::layout::Layout;
 use crate::notation::Notation;
-use crate::notation::cursor::{Cursor, Mistake, Step, wanted_at};
+use crate::notation::cursor::{Cursor, Mistake, Parsed, wanted_at};
 use crate::notation::xla::XlaNotation;
 
 /// The deepest nesting of tuples and buffers in text.
@@ -433,7 +433,7 @@ impl fmt::Display for XlaArray {
     }
 }
 
-fn shape(cursor: &mut Cursor<'_>, depth: usize) -> Step<XlaShape> {
+fn shape(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<XlaShape> {
     if depth == MAX_DEPTH {
         return Err(Mistake::Depth {
             offset: cursor.position(),
@@ -460,7 +460,7 @@ fn shape(cursor: &mut Cursor<'_>, depth: usize) -> Step<XlaShape> {
 }
 
 /// Reads a tuple after its opening parenthesis.
-fn tuple(cursor: &mut Cursor<'_>, depth: usize) -> Step<Vec<XlaShape>> {
+fn tuple(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<XlaShape>> {
     let mut shapes = Vec::new();
     if cursor.eat(b')')? {
         return Ok(shapes);
@@ -474,13 +474,13 @@ fn tuple(cursor: &mut Cursor<'_>, depth: usize) -> Step<Vec<XlaShape>> {
     }
 }
 
-fn no_dims(cursor: &mut Cursor<'_>) -> Step<()> {
+fn no_dims(cursor: &mut Cursor<'_>) -> Parsed<()> {
     cursor.expect(b'[')?;
     cursor.expect(b']')
 }
 
 /// Reads an array after the name of its element type, which begins at `start`.
-fn array(cursor: &mut Cursor<'_>, name: &str, start: usize) -> Step<XlaArray> {
+fn array(cursor: &mut Cursor<'_>, name: &str, start: usize) -> Parsed<XlaArray> {
     let Some(element) = XlaType::from_name(name) else {
         return Err(wanted_at(start, AN_ARRAY));
     };
@@ -524,7 +524,7 @@ fn array(cursor: &mut Cursor<'_>, name: &str, start: usize) -> Step<XlaArray> {
 }
 
 /// Reads sizes after the opening bracket.
-fn dims(cursor: &mut Cursor<'_>) -> Step<Vec<XlaDim>> {
+fn dims(cursor: &mut Cursor<'_>) -> Parsed<Vec<XlaDim>> {
     let mut dims = Vec::new();
     if cursor.eat(b']')? {
         return Ok(dims);
@@ -538,7 +538,7 @@ fn dims(cursor: &mut Cursor<'_>) -> Step<Vec<XlaDim>> {
     }
 }
 
-fn dim(cursor: &mut Cursor<'_>) -> Step<XlaDim> {
+fn dim(cursor: &mut Cursor<'_>) -> Parsed<XlaDim> {
     if cursor.eat(b'?')? {
         return Ok(XlaDim::Unbounded);
     }
@@ -551,7 +551,7 @@ fn dim(cursor: &mut Cursor<'_>) -> Step<XlaDim> {
 }
 
 /// Returns whether a layout comes next; if so, its opening brace is consumed.
-fn layout_follows(cursor: &mut Cursor<'_>) -> Step<bool> {
+fn layout_follows(cursor: &mut Cursor<'_>) -> Parsed<bool> {
     if !cursor.eat(b'{')? {
         return Ok(false);
     }

@@ -554,7 +554,7 @@ fn invariant_arguments(
     module: &Module,
     registry: &Registry,
 ) -> IndexMap<(String, Op), Vec<Vec<Option<usize>>>> {
-    use optc_ir::op::Place::{Argument, Given, Operand};
+    use optc_ir::op::ControlPort::{Argument, Given, Operand};
     let mut all = IndexMap::new();
     for site in optc_ir::Site::alone(module, registry) {
         let counts = site.functions.iter().map(|f| f.args.len());

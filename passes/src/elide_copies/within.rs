@@ -30,7 +30,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
 /// A part: the number of the function, the operation, and its result or operand.
-type Place = (usize, Op, Port);
+type PartPort = (usize, Op, Port);
 
 /// The most sets of parts that are tried.
 const MOST_TRIALS: usize = 2048;
@@ -111,7 +111,7 @@ pub(super) fn keep_within(
 
 impl Within<'_> {
     /// Returns whether the choice of layouts made the operation a part.
-    fn is_stated(&self, (index, op, _): Place) -> bool {
+    fn is_stated(&self, (index, op, _): PartPort) -> bool {
         &*self.plain.funcs[index].ops[op].name == Subview::NAME
     }
 
@@ -120,7 +120,7 @@ impl Within<'_> {
     ///
     /// # Errors
     /// The target does not take a copy instead of a part that the choice of layouts placed.
-    fn attempt(&self, copied: Option<&IndexSet<Place>>) -> Result<Trial, Box<Diagnostic>> {
+    fn attempt(&self, copied: Option<&IndexSet<PartPort>>) -> Result<Trial, Box<Diagnostic>> {
         let (registry, target) = (&self.cx.registry, &self.cx.target);
         let mut module = self.plain.clone();
         let mut is_undone = false;
@@ -165,7 +165,7 @@ impl Within<'_> {
     }
 
     /// The parts of a function that are in place, in the order of its body.
-    fn parts(&self, module: &Module, index: usize) -> Vec<Place> {
+    fn parts(&self, module: &Module, index: usize) -> Vec<PartPort> {
         let func = &module.funcs[index];
         let of = |&op: &Op| {
             let parts = settled(func, op, &self.cx.registry).into_iter();
@@ -175,7 +175,7 @@ impl Within<'_> {
     }
 
     /// Bytes read plus written if a part is copied.
-    fn bytes(&self, (index, op, port): Place) -> u64 {
+    fn bytes(&self, (index, op, port): PartPort) -> u64 {
         let func = &self.plain.funcs[index];
         let ty = port
             .value(&func.ops[op])
@@ -185,18 +185,18 @@ impl Within<'_> {
     }
 
     /// A set of parts whose copies keep the program within the limit, and the program; or the nearest found.
-    fn search(&mut self, free: &Trial) -> (IndexSet<Place>, Option<Trial>) {
-        let mut copied: IndexSet<Place> = IndexSet::new();
+    fn search(&mut self, free: &Trial) -> (IndexSet<PartPort>, Option<Trial>) {
+        let mut copied: IndexSet<PartPort> = IndexSet::new();
         let mut now: Option<Trial> = None;
         while now.as_ref().unwrap_or(free).excess != 0 {
             let base = now.as_ref().unwrap_or(free);
-            let mut best: Option<(IndexSet<Place>, Trial)> = None;
+            let mut best: Option<(IndexSet<PartPort>, Trial)> = None;
             for set in self.sets(base) {
                 if self.left == 0 {
                     break;
                 }
                 self.left -= 1;
-                let with: IndexSet<Place> = copied.iter().copied().chain(set).collect();
+                let with: IndexSet<PartPort> = copied.iter().copied().chain(set).collect();
                 let Ok(trial) = self.attempt(Some(&with)) else {
                     continue;
                 };
@@ -212,7 +212,7 @@ impl Within<'_> {
             (copied, now) = (with, Some(trial));
         }
         if now.as_ref().is_some_and(|trial| trial.excess == 0) {
-            let mut largest: Vec<Place> = copied.iter().copied().collect();
+            let mut largest: Vec<PartPort> = copied.iter().copied().collect();
             largest.sort_by_key(|&place| Reverse(self.bytes(place)));
             for place in largest {
                 if self.left == 0 {
@@ -232,7 +232,7 @@ impl Within<'_> {
 
     /// Sets of parts in the buffers that are alive at the highest peak: each part by itself, the parts that keep a
     /// buffer alive at that time, and all parts in a buffer.
-    fn sets(&self, trial: &Trial) -> IndexSet<Vec<Place>> {
+    fn sets(&self, trial: &Trial) -> IndexSet<Vec<PartPort>> {
         let mut sets = IndexSet::new();
         let peaks = trial.memory.iter().map(|of| most_alive(&of.buffers));
         let highest = peaks
@@ -249,14 +249,14 @@ impl Within<'_> {
             if peak < buffer.first || buffer.last < peak {
                 continue;
             }
-            let value = |&(_, op, port): &Place| port.value(&func.ops[op]);
+            let value = |&(_, op, port): &PartPort| port.value(&func.ops[op]);
             let inside =
-                |place: &&Place| value(place).is_some_and(|v| memory.of[v] == Some(number));
-            let all: Vec<Place> = parts.iter().filter(inside).copied().collect();
-            let spans = |place: &&Place| {
+                |place: &&PartPort| value(place).is_some_and(|v| memory.of[v] == Some(number));
+            let all: Vec<PartPort> = parts.iter().filter(inside).copied().collect();
+            let spans = |place: &&PartPort| {
                 value(place).is_some_and(|v| lives.made[v] <= peak && peak <= lives.last[v])
             };
-            let now: Vec<Place> = all.iter().filter(spans).copied().collect();
+            let now: Vec<PartPort> = all.iter().filter(spans).copied().collect();
             sets.extend(all.iter().map(|&place| vec![place]));
             sets.extend([now, all].into_iter().filter(|set| 1 < set.len()));
         }
@@ -276,7 +276,7 @@ impl Within<'_> {
     }
 
     /// A remark on a copied part and the bytes that it would keep alive.
-    fn remark(&self, place: Place, free: &Trial) -> Diagnostic {
+    fn remark(&self, place: PartPort, free: &Trial) -> Diagnostic {
         let (index, op, port) = place;
         let func = &self.plain.funcs[index];
         let memory = &free.memory[index];

@@ -2,7 +2,8 @@
 
 use super::digits;
 use optc_ir::{
-    AttrDict, Control, Dim, Func, Joint, Module, Op, Place, Registry, Site, StandIns, TensorType,
+    AttrDict, Control, ControlPort, Dim, Func, Joint, Module, Op, Registry, Site, StandIns,
+    TensorType,
 };
 use optc_layout::Notation;
 use optc_ops::with_slices;
@@ -66,10 +67,10 @@ impl Shared {
         for class in site.joined.iter().filter(|class| lies_as_one(site, class)) {
             for joint in class {
                 let (ports, at) = match joint.place {
-                    Place::Operand(at) => (&mut own.given, at),
-                    Place::Result(at) => (&mut own.taken, at),
-                    Place::Argument(function, at) => (&mut inner[function].given, at),
-                    Place::Given(function, at) => (&mut inner[function].taken, at),
+                    ControlPort::Operand(at) => (&mut own.given, at),
+                    ControlPort::Result(at) => (&mut own.taken, at),
+                    ControlPort::Argument(function, at) => (&mut inner[function].given, at),
+                    ControlPort::Given(function, at) => (&mut inner[function].taken, at),
                 };
                 ports.resize(ports.len().max(at + 1), false);
                 ports[at] = true;
@@ -93,17 +94,17 @@ impl Shared {
             ..
         } = &site.control
         {
-            let place = |place: Place, before: usize| {
+            let place = |place: ControlPort, before: usize| {
                 let known = axes.iter().find(|(other, _)| *other == place);
                 known.map_or(before, |&(_, axis)| axis)
             };
             let apart = apart.iter().enumerate();
             let apart = apart
-                .map(|(i, s)| place(Place::Operand(carried + i), s.axis))
+                .map(|(i, s)| place(ControlPort::Operand(carried + i), s.axis))
                 .collect();
             let stacked = stacked.iter().enumerate();
             let stacked = stacked
-                .map(|(i, s)| place(Place::Result(carried + i), s.axis))
+                .map(|(i, s)| place(ControlPort::Result(carried + i), s.axis))
                 .collect();
             own.props = Some(with_slices(&site.func.ops[site.op].props, apart, stacked));
         }

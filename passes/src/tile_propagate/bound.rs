@@ -2,7 +2,7 @@
 //! group once.
 
 use crate::tile_propagate::carry::{Carried, Given, carry};
-use crate::tile_propagate::local::{Local, LocalOp, Shape, Source};
+use crate::tile_propagate::local::{Local, LocalOp, LocalSource, Shape};
 use crate::tile_propagate::stored::bytes_of;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_tile::Tiling;
@@ -73,8 +73,8 @@ fn needed_inputs(local: &Local, carried: &Carried) -> Vec<u64> {
             for steps in pieces {
                 let read = Read::of(domain, i, steps, dims, share);
                 match *source {
-                    Source::Inside(from, r) => reads[from][r].push(read),
-                    Source::Outside(id) => inputs[id].push(read),
+                    LocalSource::Inside(from, r) => reads[from][r].push(read),
+                    LocalSource::Outside(id) => inputs[id].push(read),
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! Example: a tile of rows `8i..8i+8` of `relu(matmul(a, b))` demands the same rows of the matmul, these rows of `a`,
 //! and all of `b`.
 
-use crate::tile_propagate::local::{Local, LocalOp, Shape, Source};
+use crate::tile_propagate::local::{Local, LocalOp, LocalSource, Shape};
 use optc_tile::Tiling;
 use optc_tile::{Span, Steps, Tile};
 use std::cell::Cell;
@@ -257,7 +257,7 @@ impl<'a> Walk<'a> {
             };
             let outside = region.is_outside(shape, self.grid);
             match *source {
-                Source::Inside(from, r) => {
+                LocalSource::Inside(from, r) => {
                     let need = &mut self.needs[from][r];
                     need.by = Some(at);
                     if outside {
@@ -269,7 +269,7 @@ impl<'a> Walk<'a> {
                         }
                     }
                 }
-                Source::Outside(id) => {
+                LocalSource::Outside(id) => {
                     if !outside {
                         join(&mut self.inputs[id], region, shape, self.grid, true);
                     }
@@ -425,7 +425,7 @@ impl<'a> Walk<'a> {
         let mut found: Vec<Vec<Tile>> = Vec::new();
         let mut first = None;
         for (i, source) in op.operands.iter().enumerate() {
-            let Source::Inside(from, r) = *source else {
+            let LocalSource::Inside(from, r) = *source else {
                 continue;
             };
             for piece in known[from].iter().flatten() {
@@ -469,7 +469,7 @@ impl<'a> Walk<'a> {
     fn suffices(&self, op: &LocalOp, steps: &Steps, known: &[Option<Vec<Vec<Tile>>>]) -> bool {
         let all = op.operands.iter().zip(&op.kind.operands).enumerate();
         let mut held = all.map(|(i, (source, shape))| {
-            let Source::Inside(from, r) = *source else {
+            let LocalSource::Inside(from, r) = *source else {
                 return true;
             };
             let needed = op

@@ -9,7 +9,7 @@ use crate::tile_propagate::carry::{Carried, Given, Stuck, carry};
 use crate::tile_propagate::cost::{Cost, bytes_moved, cost, in_turn, work_untiled};
 use crate::tile_propagate::legal::{check, check_order, widen};
 use crate::tile_propagate::limits::{ENOUGH_PARALLEL, Limits};
-use crate::tile_propagate::local::{Local, Source};
+use crate::tile_propagate::local::{Local, LocalSource};
 use optc_tile::Tiling;
 use optc_tile::{Axis, Expr, OpTile, Order, Part, Span, Steps, Tile};
 use rustc_hash::FxBuildHasher;
@@ -27,7 +27,7 @@ pub(crate) struct LocalPlan {
 
 /// A place where a group may be cut.
 #[derive(Clone, Debug)]
-struct Place {
+struct CutSite {
     op: usize,
     /// The dimension of the first result, or the number of the reduction.
     which: Which,
@@ -171,7 +171,7 @@ fn read_in_parts(local: &Local) -> impl Iterator<Item = usize> + '_ {
             exact: true,
         };
         for (i, source) in op.operands.iter().enumerate() {
-            if let Source::Inside(from, 0) = *source {
+            if let LocalSource::Inside(from, 0) = *source {
                 let dims = &op.kind.operands[i].dims;
                 let read = domain.operand(i, &all, dims, &[]).tile;
                 let part = read.0.iter().zip(dims).any(|(s, &n)| !s.is_whole(n));
@@ -186,8 +186,8 @@ fn read_in_parts(local: &Local) -> impl Iterator<Item = usize> + '_ {
 const MAX_LOOKED_AT: usize = 1 << 20;
 
 /// Drops block sizes of a group with very many operands.
-fn thin(places: &mut [Place], operands: usize) {
-    let combinations = |places: &[Place]| {
+fn thin(places: &mut [CutSite], operands: usize) {
+    let combinations = |places: &[CutSite]| {
         let sizes = places.iter().map(|p| p.sizes.len());
         sizes
             .fold(1usize, usize::saturating_mul)
@@ -279,7 +279,7 @@ struct Search<'a> {
     local: &'a Local,
     limits: &'a Limits,
     root: usize,
-    places: &'a [Place],
+    places: &'a [CutSite],
     aims: Aims,
     effort: &'a Effort,
     /// The number of dimensions that one evaluation carries.
@@ -404,7 +404,7 @@ impl Search<'_> {
 
     /// Makes the block larger in one place, by up to `far` sizes, and smaller in another as far as needed. If the
     /// memory on chip is full, a change of one size alone leads nowhere.
-    fn trade(&mut self, list: impl Fn(&Place) -> &[u64], far: usize) {
+    fn trade(&mut self, list: impl Fn(&CutSite) -> &[u64], far: usize) {
         let places = self.places;
         for (a, larger) in places.iter().enumerate() {
             for (b, smaller) in places.iter().enumerate().filter(|&(b, _)| b != a) {
@@ -648,8 +648,8 @@ pub(crate) fn op_tiles(
     let all = carried.results.into_iter().zip(carried.steps).zip(given);
     for (op, ((results, steps), given)) in local.ops.iter().zip(all) {
         let part = |(results, steps): (Vec<Tile>, Steps)| {
-            let read = |(i, source): (usize, &Source)| {
-                let Source::Outside(id) = *source else {
+            let read = |(i, source): (usize, &LocalSource)| {
+                let LocalSource::Outside(id) = *source else {
                     return None;
                 };
                 let shape = &op.kind.operands[i].dims;
@@ -697,7 +697,7 @@ fn in_order(local: &Local, carried: &Carried, axes: &mut [Axis]) {
 }
 
 /// The places where the group may be cut.
-fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
+fn places(local: &Local, root: usize, limits: &Limits) -> Vec<CutSite> {
     let mut places = Vec::new();
     let op = &local.ops[root];
     let shape = &op.kind.results[0].dims;
@@ -711,7 +711,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
         };
         let (sizes, fine) = block_sizes(extent, unit, limits);
         if 1 < sizes.len() {
-            places.push(Place {
+            places.push(CutSite {
                 op: root,
                 which: Which::Dim(d),
                 extent,
@@ -730,7 +730,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
             }
             if LEAST_SUM <= extent && sums < MAX_SUMS && 1 < sizes.len() {
                 sums += 1;
-                places.push(Place {
+                places.push(CutSite {
                     op: at,
                     which: Which::Sum(which),
                     extent,
@@ -751,12 +751,12 @@ fn online(local: &Local, at: usize, which: usize) -> Option<usize> {
     let sources = local.ops[at].operands.iter().enumerate();
     sources
         .filter_map(|(i, source)| match *source {
-            Source::Inside(from, 0) => Some((i, from)),
+            LocalSource::Inside(from, 0) => Some((i, from)),
             _ => None,
         })
         .find(|&(i, from)| {
             let op = &local.ops[from];
-            let reads = |s: &&Source| matches!(**s, Source::Inside(f, _) if f == from);
+            let reads = |s: &&LocalSource| matches!(**s, LocalSource::Inside(f, _) if f == from);
             let users = local.ops.iter().flat_map(|o| &o.operands);
             let alone = users.filter(reads).count() == 1 && !op.live_out[0];
             let along = op.kind.domain.online_dim();

@@ -5,7 +5,7 @@
 
 use crate::tile_propagate::carry::Carried;
 use crate::tile_propagate::limits::Limits;
-use crate::tile_propagate::local::{Local, LocalOp, Shape, Source, WIDE};
+use crate::tile_propagate::local::{Local, LocalOp, LocalSource, Shape, WIDE};
 use crate::tile_propagate::stored::bytes_of;
 use optc_ir::op::iteration_domain::Loop;
 use optc_tile::{Axis, Order, Span, Steps, Tile};
@@ -309,7 +309,7 @@ fn last_uses(local: &Local) -> Vec<usize> {
     let mut last = vec![0usize; local.ops.len()];
     for (at, op) in local.ops.iter().enumerate() {
         for source in &op.operands {
-            if let Source::Inside(from, _) = source {
+            if let LocalSource::Inside(from, _) = source {
                 last[*from] = at;
                 if op.kind.free {
                     last[at] = at;
@@ -319,7 +319,7 @@ fn last_uses(local: &Local) -> Vec<usize> {
     }
     for at in (0..local.ops.len()).rev() {
         if local.ops[at].kind.free
-            && let Some(Source::Inside(from, _)) = local.ops[at].operands.first()
+            && let Some(LocalSource::Inside(from, _)) = local.ops[at].operands.first()
         {
             last[*from] = last[*from].max(last[at]);
         }

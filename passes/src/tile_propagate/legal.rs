@@ -2,7 +2,7 @@
 
 use crate::tile_propagate::carry::{Carried, Given, covers};
 use crate::tile_propagate::limits::Limits;
-use crate::tile_propagate::local::{Local, Source};
+use crate::tile_propagate::local::{Local, LocalSource};
 use optc_tile::block::Backend;
 use optc_tile::{Axis, Order, Span, Sum, Tile};
 use thiserror::Error;
@@ -109,8 +109,8 @@ fn completion(local: &Local, given: &[Given], grid: &[u64]) -> Vec<Completion> {
     let mut all: Vec<Completion> = Vec::with_capacity(local.ops.len());
     for (op, given) in local.ops.iter().zip(given) {
         let makers = op.operands.iter().filter_map(|source| match *source {
-            Source::Inside(from, _) => Some(&all[from].results),
-            Source::Outside(_) => None,
+            LocalSource::Inside(from, _) => Some(&all[from].results),
+            LocalSource::Outside(_) => None,
         });
         let operands: Vec<usize> = makers.flatten().copied().collect();
         let sum = Sum::of(&given.reduce, grid);
@@ -132,7 +132,7 @@ fn is_online(local: &Local, given: &[Given], at: usize) -> bool {
 /// Returns whether the operation reads a result that is computed online.
 fn reads_online(local: &Local, given: &[Given], at: usize) -> bool {
     let mut sources = local.ops[at].operands.iter();
-    sources.any(|s| matches!(*s, Source::Inside(from, _) if is_online(local, given, from)))
+    sources.any(|s| matches!(*s, LocalSource::Inside(from, _) if is_online(local, given, from)))
 }
 
 /// Checks that programs that write one block run directly after one another, and that no axis runs inside of a sum's

@@ -124,7 +124,7 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
 
 /// The source of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum LocalSource {
     /// The result of an operation of the group: the operation's index in the group, and the result's number.
     Inside(usize, usize),
     /// A value in memory, by number.
@@ -142,7 +142,7 @@ pub(crate) struct Local {
 #[derive(Debug)]
 pub(crate) struct LocalOp {
     pub(crate) kind: Rc<Kind>,
-    pub(crate) operands: Vec<Source>,
+    pub(crate) operands: Vec<LocalSource>,
     /// For each result, whether it is used outside of the group.
     pub(crate) live_out: Vec<bool>,
     /// For each result, whether it is used in the group.
@@ -216,14 +216,14 @@ impl Local {
                 operands.push(match inside {
                     Some((at, r)) => {
                         key.extend([number(at) * 2, number(r)]);
-                        Source::Inside(at, r)
+                        LocalSource::Inside(at, r)
                     }
                     None => {
                         let entry = inputs.entry(*value);
                         let id = entry.index();
                         entry.or_insert_with(|| shape.clone());
                         key.push(number(id) * 2 + 1);
-                        Source::Outside(id)
+                        LocalSource::Outside(id)
                     }
                 });
             }

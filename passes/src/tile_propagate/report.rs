@@ -6,7 +6,7 @@ use crate::tile_propagate::carry::{Carried, Given, MAX_TERMS};
 use crate::tile_propagate::cost::{Cost, cost, work_untiled};
 use crate::tile_propagate::legal::{check, widen};
 use crate::tile_propagate::limits::Limits;
-use crate::tile_propagate::local::{Kinds, Local, Shape, Source};
+use crate::tile_propagate::local::{Kinds, Local, LocalSource, Shape};
 use optc_ir::analysis::Uses;
 use optc_ir::{Diagnostic, Func, Value};
 use optc_tile::{Axis, Plan};
@@ -131,7 +131,7 @@ impl TileReport {
             if !op.kind.converts {
                 continue;
             }
-            let read = matches!(op.operands[..], [Source::Outside(_)]);
+            let read = matches!(op.operands[..], [LocalSource::Outside(_)]);
             let at_edge = if read { operand.bytes() } else { 0 };
             let at_edge = at_edge + if op.live_out[0] { result.bytes() } else { 0 };
             group.conversions += 1;

@@ -525,7 +525,10 @@ fn heads(signature: &Signature) -> impl Iterator<Item = &'static str> {
         (signature.family, true),
         ("ordered", signature.is_common_order()),
         ("contract", lists(|rule| !rule.shared.is_empty())),
-        ("matrices", lists(|rule| rule.ends.is_some() && !rule.shares_all)),
+        (
+            "matrices",
+            lists(|rule| rule.ends.is_some() && !rule.shares_all),
+        ),
         ("window", is_window(signature)),
         ("patched", lists(|rule| rule.patches)),
         ("roles", signature.takes_roles()),

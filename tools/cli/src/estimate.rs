@@ -136,13 +136,13 @@ impl Wanted {
 }
 
 /// One row of a sweep: all units this many times as fast, and the seconds before and after.
-struct Step {
+struct SweepRow {
     speed: f64,
     before: f64,
     after: f64,
 }
 
-impl Step {
+impl SweepRow {
     fn gain(&self) -> f64 {
         gain(self.before, self.after)
     }
@@ -154,8 +154,8 @@ fn gain(before: f64, after: f64) -> f64 {
 }
 
 impl Estimates {
-    fn step(&self, before: &Estimate, speed: f64) -> Step {
-        Step {
+    fn step(&self, before: &Estimate, speed: f64) -> SweepRow {
+        SweepRow {
             speed,
             before: before.seconds_at(speed),
             after: self.after.seconds_at(speed),
@@ -163,17 +163,17 @@ impl Estimates {
     }
 
     /// Steps from a quarter to four times the rates, with the same memory.
-    fn sweep(&self, before: &Estimate) -> Vec<Step> {
+    fn sweep(&self, before: &Estimate) -> Vec<SweepRow> {
         let speeds = (-4..=4).map(|half: i32| (f64::from(half) * 0.5).exp2());
         speeds.map(|speed| self.step(before, speed)).collect()
     }
 
     /// The speeds, interpolated between steps, at which the gain crosses a number.
-    fn crossings(&self, before: &Estimate, steps: &[Step], wanted: f64) -> Vec<f64> {
-        let reaches = |step: &Step| wanted <= step.gain();
+    fn crossings(&self, before: &Estimate, steps: &[SweepRow], wanted: f64) -> Vec<f64> {
+        let reaches = |step: &SweepRow| wanted <= step.gain();
         let pairs = steps.iter().zip(steps.iter().skip(1));
         let pairs = pairs.filter(|(a, b)| reaches(a) != reaches(b));
-        let between = |(a, b): (&Step, &Step)| {
+        let between = |(a, b): (&SweepRow, &SweepRow)| {
             let (mut low, mut high) = (a.speed, b.speed);
             for _ in 0..40 {
                 let middle = (low * high).sqrt();
@@ -205,7 +205,7 @@ impl Estimates {
             put("gain", json!(gain(before.seconds(), self.after.seconds())));
             if let Some(wanted) = self.wanted.sweep {
                 let steps = self.sweep(before);
-                let row = |step: &Step| {
+                let row = |step: &SweepRow| {
                     json!({
                         "speed": step.speed,
                         "seconds_before": step.before,

@@ -67,7 +67,7 @@ pub(crate) fn written(
     run: &Run<'_>,
     streams: &mut Streams<'_>,
 ) -> Result<(Part, Written), Failure> {
-    let mut source = Source {
+    let mut source = InputFile {
         path: run.args.input.as_deref().unwrap_or(Path::new("-")),
         input: Some(input),
     };
@@ -102,12 +102,12 @@ pub(crate) fn written(
 }
 
 /// The input. A file is read again if needed, so that its weights are not held beside those that are written.
-struct Source<'a> {
+struct InputFile<'a> {
     path: &'a Path,
     input: Option<Input>,
 }
 
-impl Source<'_> {
+impl InputFile<'_> {
     fn take(&mut self, streams: &mut Streams<'_>) -> Result<Input, Failure> {
         match self.input.take() {
             Some(input) => Ok(input),
@@ -154,7 +154,7 @@ fn worse(
     part: &Part,
     written: &mut Written,
     run: &Run<'_>,
-    source: &mut Source<'_>,
+    source: &mut InputFile<'_>,
     streams: &mut Streams<'_>,
 ) -> Result<Option<Diagnostic>, Failure> {
     let counted = |program: &Program| {

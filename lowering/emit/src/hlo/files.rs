@@ -12,11 +12,11 @@ use optc_ops::Constant;
 pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + 'a;
 
 /// A file, an offset and a length.
-pub(super) type Place = (String, u64, u64);
+pub(super) type FileRange = (String, u64, u64);
 
 /// The bytes of the files that constants refer to, by file, offset and length.
 #[derive(Default)]
-pub(super) struct Files(pub(super) IndexMap<Place, Vec<u8>>);
+pub(super) struct Files(pub(super) IndexMap<FileRange, Vec<u8>>);
 
 impl Files {
     /// Reads the data that live constants of these functions refer to.
@@ -71,7 +71,7 @@ pub(super) fn elements(made: &OpData) -> Option<Constant> {
 }
 
 /// The location of the elements of a constant, if it is a file.
-pub(super) fn place(made: &Constant) -> Option<Place> {
+pub(super) fn place(made: &Constant) -> Option<FileRange> {
     match &made.data {
         Some(Attr::External {
             file,

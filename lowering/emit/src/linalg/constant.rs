@@ -2,7 +2,7 @@
 
 use super::digits::{row_major, volume};
 use super::mem::{Mem, Outcome};
-use super::resources::{Order, Resource, Source, hex};
+use super::resources::{Order, Resource, ResourceData, hex};
 use super::stored::Stored;
 use super::writer::Writer;
 use optc_ir::{Attr, DType, OpData, Value};
@@ -49,12 +49,12 @@ pub(super) fn constant<'a>(w: &mut Writer<'a>, data: &'a OpData) -> Outcome<()> 
     w.settle(result, &mem, &digits)
 }
 
-fn source(w: &Writer<'_>, data: &OpData) -> Outcome<Source> {
+fn source(w: &Writer<'_>, data: &OpData) -> Outcome<ResourceData> {
     let Some(made) = w.typed::<Constant>(data) else {
         return Err(w.refuse("it has no elements"));
     };
     match (&made.value, &made.data) {
-        (Some(Attr::Dense(dense)), _) => Ok(Source::Dense(dense.clone())),
+        (Some(Attr::Dense(dense)), _) => Ok(ResourceData::Dense(dense.clone())),
         (
             _,
             Some(Attr::External {
@@ -62,13 +62,18 @@ fn source(w: &Writer<'_>, data: &OpData) -> Outcome<Source> {
                 offset,
                 length,
             }),
-        ) => Ok(Source::File(file.to_string(), *offset, *length)),
+        ) => Ok(ResourceData::File(file.to_string(), *offset, *length)),
         _ => Err(w.refuse("it has neither a value nor data")),
     }
 }
 
 /// The elements of a constant, in the order of a memory layout.
-fn elements(w: &mut Writer<'_>, data: &OpData, source: Source, stored: &Stored) -> Outcome<Mem> {
+fn elements(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    source: ResourceData,
+    stored: &Stored,
+) -> Outcome<Mem> {
     let resource = Resource {
         order: Order::of(stored),
         source,
@@ -121,7 +126,7 @@ fn written(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Outcome<Mem
     if shape.contains(&0) {
         return Ok(w.put(&format!("arith.constant dense<> : {ty}"), shape, dtype));
     }
-    if let Source::Dense(dense) = &resource.source {
+    if let ResourceData::Dense(dense) = &resource.source {
         // In MLIR's text, a splat of booleans is a single byte: all bits set for true, 0 for false.
         let splat = |bytes: &[u8]| match dtype.is_bool() {
             true => vec![if bytes.iter().any(|b| *b != 0) {

@@ -2,7 +2,7 @@
 
 use super::digits::{extents, row_major};
 use super::mem::Mem;
-use super::stored::{Step, Stored, Tiles};
+use super::stored::{StoreStep, Stored, Tiles};
 use super::types::{dtype_name, number_text};
 use super::writer::Writer;
 use optc_ir::DType;
@@ -147,13 +147,13 @@ impl Writer<'_> {
             mem = self.reshape(&mem, &from);
             from = step.shape().to_vec();
             mem = match step {
-                Step::Pad { low, shape } => {
+                StoreStep::Pad { low, shape } => {
                     let sizes = mem.shape.clone();
                     self.within(&mem, Some(low), &sizes, shape)
                 }
-                Step::Crop { shape } => self.part(&mem, None, shape, shape),
-                Step::Reshape { shape } => self.reshape(&mem, shape),
-                Step::Transpose { perm, .. } => self.transposed(&mem, perm),
+                StoreStep::Crop { shape } => self.part(&mem, None, shape, shape),
+                StoreStep::Reshape { shape } => self.reshape(&mem, shape),
+                StoreStep::Transpose { perm, .. } => self.transposed(&mem, perm),
             };
         }
         mem
@@ -168,10 +168,10 @@ impl Writer<'_> {
                 .map_or(&*stored.shape, |i| stored.steps[i].shape());
             mem = self.reshape(&mem, step.shape());
             mem = match step {
-                Step::Pad { low, .. } => self.part(&mem, Some(low), before, before),
-                Step::Crop { shape } => self.within(&mem, None, shape, before),
-                Step::Reshape { .. } => self.reshape(&mem, before),
-                Step::Transpose { perm, .. } => {
+                StoreStep::Pad { low, .. } => self.part(&mem, Some(low), before, before),
+                StoreStep::Crop { shape } => self.within(&mem, None, shape, before),
+                StoreStep::Reshape { .. } => self.reshape(&mem, before),
+                StoreStep::Transpose { perm, .. } => {
                     let mut back: Vec<usize> = (0..perm.len()).collect();
                     back.sort_by_key(|&i| perm[i]);
                     self.transposed(&mem, &back)

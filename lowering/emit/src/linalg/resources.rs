@@ -1,7 +1,7 @@
 //! Resources: the elements of constants, at the end of the module.
 
 use super::mem::Outcome;
-use super::stored::{Place, Stored};
+use super::stored::{Stored, StoredDim};
 use crate::codes;
 use crate::hlo::ReadData;
 use indexmap::IndexMap;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// The location of the elements of a resource.
-pub(super) enum Source {
+pub(super) enum ResourceData {
     /// In the program.
     Dense(Arc<Dense>),
     /// In a file: its name, offset and length.
@@ -21,7 +21,7 @@ pub(super) enum Source {
 
 /// The elements of a constant, in the order of its memory.
 pub(super) struct Resource {
-    pub(super) source: Source,
+    pub(super) source: ResourceData,
     pub(super) dtype: DType,
     pub(super) order: Order,
     pub(super) span: Span,
@@ -38,7 +38,7 @@ pub(super) struct Order {
 /// A dimension of the memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Position {
-    place: Place,
+    place: StoredDim,
     /// The distance, in elements, between adjacent positions in the source.
     step: u64,
 }
@@ -51,7 +51,7 @@ impl Order {
         for d in (1..shape.len()).rev() {
             strides[d - 1] = strides[d].saturating_mul(shape[d]);
         }
-        let position = |&place: &Place| {
+        let position = |&place: &StoredDim| {
             let stride = strides.get(place.digit.of).copied().unwrap_or(0);
             let step = stride.saturating_mul(place.digit.div);
             Position { place, step }
@@ -121,21 +121,21 @@ impl Order {
 }
 
 /// A range of a file, by offset and length, and the order in which it is read.
-type Part = (String, u64, u64, Order);
+type OrderedRange = (String, u64, u64, Order);
 
 /// The elements of constants, which are written behind the program.
 #[derive(Default)]
 pub(super) struct Resources {
     all: IndexMap<String, Resource>,
     /// Names of resources from files, by range and order.
-    known: IndexMap<Part, String>,
+    known: IndexMap<OrderedRange, String>,
 }
 
 impl Resources {
     /// Adds a resource and returns its name. Equal ranges of a file in the same order share one resource.
     pub(super) fn named(&mut self, resource: Resource) -> String {
         let fresh = format!("c{}", self.all.len());
-        if let Source::File(file, offset, length) = &resource.source {
+        if let ResourceData::File(file, offset, length) = &resource.source {
             let key = (file.clone(), *offset, *length, resource.order.clone());
             if let Some(known) = self.known.get(&key) {
                 return known.clone();
@@ -181,8 +181,8 @@ impl Resource {
 
     fn bytes(&self, data: &ReadData<'_>) -> Outcome<Vec<u8>> {
         match &self.source {
-            Source::Dense(dense) => Ok(self.ordered(&dense.bytes)),
-            Source::File(file, offset, length) => {
+            ResourceData::Dense(dense) => Ok(self.ordered(&dense.bytes)),
+            ResourceData::File(file, offset, length) => {
                 let read = data(file, *offset, *length, self.dtype);
                 let bytes = read.map_err(|problem| missing(file, &problem, self.span))?;
                 Ok(match self.order.is_plain() {

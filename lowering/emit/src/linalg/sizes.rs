@@ -25,7 +25,7 @@ struct Table {
     /// True after the arguments are written.
     ready: bool,
     /// For each name of a size, the dimension of an argument from which it is computed.
-    given: IndexMap<Arc<str>, Source>,
+    given: IndexMap<Arc<str>, NamedDim>,
     /// The indices written so far.
     written: IndexMap<Size, String>,
     /// The text that computes them.
@@ -36,7 +36,7 @@ struct Table {
 
 /// A dimension of an argument, which equals a name times `by` plus `rest`.
 #[derive(Clone)]
-struct Source {
+struct NamedDim {
     of: Mem,
     at: usize,
     by: Size,
@@ -154,7 +154,7 @@ impl Sizes {
             args.iter()
                 .flat_map(move |m| each(m).map(move |at| (m, at)))
         };
-        let mut found: Vec<(Arc<str>, (i128, i128), Source)> = Vec::new();
+        let mut found: Vec<(Arc<str>, (i128, i128), NamedDim)> = Vec::new();
         for (of, at) in places() {
             let size = self.size(of.shape[at]);
             if let Some((name, factor, rest)) = size.as_linear()
@@ -163,7 +163,7 @@ impl Sizes {
                 let (own, key) = (name.clone(), (factor, rest));
                 let (by, rest) = (Size::constant(factor), Size::constant(rest));
                 let of = of.clone();
-                found.push((own, key, Source { of, at, by, rest }));
+                found.push((own, key, NamedDim { of, at, by, rest }));
             }
         }
         found.sort_by_key(|(_, key, _)| *key);
@@ -184,7 +184,7 @@ impl Sizes {
                 let again = by.times(&Size::name(&name))?.plus(&rest)?;
                 let of = of.clone();
                 let whole = by.is_at_least(1) && again == size;
-                whole.then_some((name, Source { of, at, by, rest }))
+                whole.then_some((name, NamedDim { of, at, by, rest }))
             });
             let Some((name, source)) = more else { break };
             self.0.borrow_mut().given.insert(name, source);

@@ -15,7 +15,7 @@ use optc_layout::{Digit, Layout, Mode, Rearrangement, explain};
 
 /// A dimension of a tensor in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct StoredDim {
     pub(super) digit: Digit,
     /// The number of positions; at least the number of the digit's values.
     pub(super) extent: u64,
@@ -29,14 +29,14 @@ pub(super) struct Stored {
     /// The extents that the digits count to.
     pub(super) filled: Vec<u64>,
     /// The dimensions of the memory, major to minor, except those of one position.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<StoredDim>,
     /// The steps from the row-major tensor, if the memory is no order of digits. There is one place then.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<StoreStep>,
 }
 
 /// A step from a row-major tensor to memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Step {
+pub(super) enum StoreStep {
     /// Pads the tensor to `shape`; its elements begin at the positions `low`.
     Pad { low: Vec<u64>, shape: Vec<u64> },
     /// Keeps the first positions of a line.
@@ -47,19 +47,19 @@ pub(super) enum Step {
     Transpose { perm: Vec<usize>, shape: Vec<u64> },
 }
 
-impl Step {
+impl StoreStep {
     /// The extents after the step.
     pub(super) fn shape(&self) -> &[u64] {
         match self {
-            Step::Pad { shape, .. }
-            | Step::Crop { shape }
-            | Step::Reshape { shape }
-            | Step::Transpose { shape, .. } => shape,
+            StoreStep::Pad { shape, .. }
+            | StoreStep::Crop { shape }
+            | StoreStep::Reshape { shape }
+            | StoreStep::Transpose { shape, .. } => shape,
         }
     }
 
     /// The step for a rearrangement of a tensor with these extents.
-    fn of(rearrangement: Rearrangement, from: &[u64]) -> Option<Step> {
+    fn of(rearrangement: Rearrangement, from: &[u64]) -> Option<StoreStep> {
         Some(match rearrangement {
             Rearrangement::Pad { low, high } => {
                 let sides = low.iter().zip(&high);
@@ -68,18 +68,18 @@ impl Step {
                 };
                 let shape: Option<Vec<u64>> = from.iter().zip(sides).map(sum).collect();
                 let shape = shape?;
-                Step::Pad { low, shape }
+                StoreStep::Pad { low, shape }
             }
             Rearrangement::Crop { high } => {
                 let shape = from.iter().map(|n| n.checked_sub(high));
                 let shape = shape.collect::<Option<Vec<u64>>>()?;
-                Step::Crop { shape }
+                StoreStep::Crop { shape }
             }
-            Rearrangement::Reshape { shape } => Step::Reshape { shape },
+            Rearrangement::Reshape { shape } => StoreStep::Reshape { shape },
             Rearrangement::Transpose { perm } => {
                 let shape = perm.iter().map(|&p| from.get(p).copied());
                 let shape = shape.collect::<Option<Vec<u64>>>()?;
-                Step::Transpose { perm, shape }
+                StoreStep::Transpose { perm, shape }
             }
         })
     }
@@ -118,13 +118,13 @@ impl Stored {
     /// Memory that is described by steps.
     fn stepwise(shape: &[u64], layout: &Layout) -> Option<Stored> {
         let explained = explain(layout).ok()?;
-        let mut steps: Vec<Step> = Vec::with_capacity(explained.steps.len());
+        let mut steps: Vec<StoreStep> = Vec::with_capacity(explained.steps.len());
         for (rearrangement, _) in explained.steps {
-            let from = steps.last().map_or(shape, Step::shape);
-            steps.push(Step::of(rearrangement, from)?);
+            let from = steps.last().map_or(shape, StoreStep::shape);
+            steps.push(StoreStep::of(rearrangement, from)?);
         }
-        let last = steps.last().map_or(shape, Step::shape);
-        let place = Place {
+        let last = steps.last().map_or(shape, StoreStep::shape);
+        let place = StoredDim {
             digit: Digit::new(0, 1, explained.positions),
             extent: explained.positions,
         };
@@ -157,7 +157,7 @@ impl Stored {
             }
             filled.push(count);
         }
-        let place = |m: &Mode| Place {
+        let place = |m: &Mode| StoredDim {
             digit: Digit::new(m.dim, m.div, m.count),
             extent: m.extent,
         };
@@ -172,7 +172,7 @@ impl Stored {
 
     /// Memory without padding.
     pub(super) fn exact(shape: &[u64], digits: &[Digit]) -> Stored {
-        let place = |&digit: &Digit| Place {
+        let place = |&digit: &Digit| StoredDim {
             digit,
             extent: digit.extent,
         };
@@ -280,7 +280,7 @@ impl Stored {
                 .places
                 .iter()
                 .filter(|p| p.digit.of == place.digit.of && *p != place);
-            let others: Vec<&Place> = others.collect();
+            let others: Vec<&StoredDim> = others.collect();
             let full = place.extent == place.digit.extent;
             let is_outer = match (&others[..], place.digit.div) {
                 ([], 1) => full,

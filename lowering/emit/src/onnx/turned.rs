@@ -16,7 +16,7 @@ type Groups = Vec<(u64, usize)>;
 /// The matrices of an operand. If the operand is a transpose, `value` is the value before that transpose, and the
 /// matrices are read from it. Unknown extents are stand-in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Source {
+struct OperandMatrices {
     value: Value,
     /// The extents of the batch.
     lead: Vec<u64>,
@@ -28,7 +28,7 @@ struct Source {
     batch_inside: bool,
 }
 
-impl Source {
+impl OperandMatrices {
     /// The number of matrices.
     fn batch(&self) -> u64 {
         volume(&self.lead)
@@ -89,7 +89,7 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
         };
         left = read;
     }
-    let plain = |s: &Source| !s.turned && !s.batch_inside;
+    let plain = |s: &OperandMatrices| !s.turned && !s.batch_inside;
     if plain(&left) && plain(&right) {
         return Ok(None);
     }
@@ -301,7 +301,7 @@ fn gemm_of(w: &Writer<'_>, mut value: Value) -> Option<usize> {
 }
 
 /// The matrices of an operand, read from the operand itself. With `flat`, all its rows form one matrix.
-fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
+fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<OperandMatrices>> {
     let Some(shape) = w.extents(operand)? else {
         return Ok(None);
     };
@@ -313,7 +313,7 @@ fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Sour
         rows = rows.saturating_mul(volume(&lead));
         lead = Vec::new();
     }
-    Ok((!shape.contains(&0)).then_some(Source {
+    Ok((!shape.contains(&0)).then_some(OperandMatrices {
         value: operand,
         lead,
         rows,
@@ -325,7 +325,7 @@ fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Sour
 
 /// The matrices of an operand. If the operand is a transpose that swaps rows and columns or moves the batch, they are
 /// read from the value before it, else from the operand itself. With `flat`, all rows form one matrix.
-fn source(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
+fn source(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<OperandMatrices>> {
     let Some(itself) = itself(w, operand, flat)? else {
         return Ok(None);
     };
@@ -352,7 +352,7 @@ fn source(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Sour
         _ => None,
     };
     Ok(Some(match found {
-        Some((turned, batch_inside)) => Source {
+        Some((turned, batch_inside)) => OperandMatrices {
             value,
             turned,
             batch_inside,

@@ -48,7 +48,7 @@ pub(super) const MAX_GRAPHS: usize = 16;
 
 /// A rearrangement that is folded into a constant.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Step {
+enum FoldedStep {
     Reshape,
     /// The dimensions before the transpose, and the permutation.
     Transpose(Vec<u64>, Vec<usize>),
@@ -58,7 +58,7 @@ enum Step {
 #[derive(Clone, Debug)]
 struct Lazy {
     constant: Value,
-    steps: Vec<Step>,
+    steps: Vec<FoldedStep>,
 }
 
 /// Names by which the subgraphs of a node refer to outer values.
@@ -106,7 +106,7 @@ struct Stored {
     dims: Vec<u64>,
     file: Arc<str>,
     place: (u64, u64),
-    steps: Vec<Step>,
+    steps: Vec<FoldedStep>,
 }
 
 /// The state of a graph that is being written.
@@ -310,7 +310,7 @@ impl<'a> Writer<'a> {
             return self.name(value);
         };
         let ty = TensorType::new(dims.to_vec(), self.tensor(value)?.dtype);
-        lazy.steps.push(Step::Reshape);
+        lazy.steps.push(FoldedStep::Reshape);
         self.initializer(&ty, &lazy)
     }
 
@@ -419,7 +419,7 @@ impl<'a> Writer<'a> {
 
     /// Folds a reshape into a constant.
     pub(super) fn reshape_constant(&mut self, from: Value, to: Value) {
-        self.step(from, to, Step::Reshape);
+        self.step(from, to, FoldedStep::Reshape);
     }
 
     /// Folds a transpose into a constant of dimensions `dims`.
@@ -430,10 +430,14 @@ impl<'a> Writer<'a> {
         dims: &[u64],
         perm: &[usize],
     ) {
-        self.step(from, to, Step::Transpose(dims.to_vec(), perm.to_vec()));
+        self.step(
+            from,
+            to,
+            FoldedStep::Transpose(dims.to_vec(), perm.to_vec()),
+        );
     }
 
-    fn step(&mut self, from: Value, to: Value, step: Step) {
+    fn step(&mut self, from: Value, to: Value, step: FoldedStep) {
         if let Some(mut lazy) = self.lazy.get(&from).cloned() {
             lazy.steps.push(step);
             self.lazy.insert(to, lazy);
@@ -454,7 +458,7 @@ impl<'a> Writer<'a> {
         let shape: Vec<Dim> = perm.iter().map(|&p| Dim::Fixed(dims[p])).collect();
         let ty = TensorType::new(shape, ty.dtype);
         lazy.steps
-            .push(Step::Transpose(dims.to_vec(), perm.to_vec()));
+            .push(FoldedStep::Transpose(dims.to_vec(), perm.to_vec()));
         self.initializer(&ty, &lazy).map(Some)
     }
 
@@ -515,7 +519,7 @@ impl<'a> Writer<'a> {
         name: &str,
         (dtype, dims): (DType, &[u64]),
         elements: Option<&Attr>,
-        steps: &[Step],
+        steps: &[FoldedStep],
     ) -> Outcome<TensorProto> {
         let proto = match elements {
             Some(Attr::Dense(dense)) if dense.splat => {
@@ -532,7 +536,7 @@ impl<'a> Writer<'a> {
                 offset,
                 length,
             }) => {
-                let turned = steps.iter().any(|s| matches!(s, Step::Transpose(..)));
+                let turned = steps.iter().any(|s| matches!(s, FoldedStep::Transpose(..)));
                 // Elements in the original model file itself are copied, since the new model replaces it.
                 if turned || is_model(file) || per_byte(dtype).is_some() {
                     let read = (self.data)(file, *offset, *length, dtype);
@@ -1041,10 +1045,10 @@ pub fn unread(file: &str, problem: &str) -> Diagnostic {
 }
 
 /// The bytes of elements after these rearrangements.
-fn moved(bytes: &[u8], dtype: DType, steps: &[Step]) -> Vec<u8> {
+fn moved(bytes: &[u8], dtype: DType, steps: &[FoldedStep]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     for step in steps {
-        if let Step::Transpose(dims, perm) = step {
+        if let FoldedStep::Transpose(dims, perm) = step {
             out = transposed(&out, dims, perm, storage_bytes(dtype));
         }
     }

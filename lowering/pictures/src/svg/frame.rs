@@ -1,7 +1,7 @@
 //! Placement of nested boxes: each layer is placed by itself, from the inside out.
 
 use crate::graph::{Graph, Tone, Totals};
-use crate::svg::layered::{self, Cell, Net, Place};
+use crate::svg::layered::{self, Cell, Net, Rank};
 use crate::svg::nest::{Group, Item};
 use crate::svg::text;
 use indexmap::IndexMap;
@@ -287,7 +287,7 @@ impl Block {
 
 /// The cells of a layer: incoming wires, blocks, outgoing wires.
 fn cells(ins: &[usize], blocks: &[Block], outs: &[usize]) -> Vec<Cell> {
-    let port = |place: Place| Cell {
+    let port = |place: Rank| Cell {
         width: 0.0,
         height: 0.0,
         ins: vec![0.0],
@@ -299,10 +299,10 @@ fn cells(ins: &[usize], blocks: &[Block], outs: &[usize]) -> Vec<Cell> {
         height: block.height,
         ins: block.ins.iter().map(|&(_, x)| x).collect(),
         outs: block.outs.iter().map(|&(_, x)| x).collect(),
-        place: Place::Free,
+        place: Rank::Free,
     };
-    let ins = ins.iter().map(|_| port(Place::First));
-    let outs = outs.iter().map(|_| port(Place::Last));
+    let ins = ins.iter().map(|_| port(Rank::First));
+    let outs = outs.iter().map(|_| port(Rank::Last));
     ins.chain(blocks.iter().map(block)).chain(outs).collect()
 }
 

@@ -26,7 +26,7 @@ const SLANT: f64 = 0.09;
 
 /// The constraint on the rank of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Rank {
     /// Any rank.
     Free,
     /// The first rank, shared only with others of this kind: a wire enters here.
@@ -42,7 +42,7 @@ pub(crate) struct Cell {
     pub(crate) height: f64,
     pub(crate) ins: Vec<f64>,
     pub(crate) outs: Vec<f64>,
-    pub(crate) place: Place,
+    pub(crate) place: Rank,
 }
 
 /// One end of a wire: a box, and the number of a position on its edge.
@@ -102,26 +102,26 @@ fn ranks(cells: &[Cell], nets: &[Net]) -> Vec<usize> {
             }
         }
     }
-    let first = usize::from(cells.iter().any(|c| c.place == Place::First));
+    let first = usize::from(cells.iter().any(|c| c.place == Rank::First));
     let mut rank = vec![first; n];
     for i in 0..n {
-        if cells[i].place == Place::First {
+        if cells[i].place == Rank::First {
             rank[i] = 0;
         }
         let above = ins[i].iter().map(|&k| rank[nets[k].from.0] + 1).max();
         rank[i] = rank[i].max(above.unwrap_or(0));
     }
     let last = (0..n)
-        .map(|i| rank[i] + usize::from(cells[i].place != Place::Last))
+        .map(|i| rank[i] + usize::from(cells[i].place != Rank::Last))
         .max();
     for i in (0..n).rev() {
         match cells[i].place {
-            Place::First => continue,
-            Place::Last => {
+            Rank::First => continue,
+            Rank::Last => {
                 rank[i] = last.unwrap_or(0);
                 continue;
             }
-            Place::Free => {}
+            Rank::Free => {}
         }
         let readers = outs[i].iter().flat_map(|&k| &nets[k].to);
         if let Some(below) = readers.map(|&(to, _)| rank[to]).min()
@@ -752,7 +752,7 @@ mod tests {
             height: 20.0,
             ins: vec![width / 2.0],
             outs: vec![width / 2.0],
-            place: Place::Free,
+            place: Rank::Free,
         }
     }
 
@@ -838,8 +838,8 @@ mod tests {
     #[test]
     fn ports_stand_in_the_first_and_last_rank() {
         let mut cells = vec![cell(10.0), cell(10.0), cell(10.0), cell(10.0), cell(10.0)];
-        cells[0].place = Place::First;
-        cells[4].place = Place::Last;
+        cells[0].place = Rank::First;
+        cells[4].place = Rank::Last;
         let nets = [net(0, &[2]), net(1, &[2]), net(2, &[3, 4])];
         let placed = place(&cells, &nets);
         no_overlaps(&cells, &placed);

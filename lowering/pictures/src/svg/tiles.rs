@@ -14,7 +14,7 @@
 use crate::svg::draw::{
     HEADING, NAME, NOTE, Style, coordinate, curve, line, rectangle, sheet, width,
 };
-use crate::svg::layered::{self, Cell, Net, Piece, Place, Placed};
+use crate::svg::layered::{self, Cell, Net, Piece, Placed, Rank};
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value};
 use optc_tile::plan::GROUPS;
 use optc_tile::{GroupSchedule, Schedule, Tile};
@@ -195,7 +195,7 @@ fn place(boxes: &[Shown]) -> Placed {
             height: shown.height(),
             ins,
             outs: vec![shown.width() / 2.0],
-            place: Place::Free,
+            place: Rank::Free,
         });
     }
     let nets = readers.into_iter().enumerate().map(|(from, to)| Net {

@@ -27,7 +27,7 @@ use optc_check::stats::Stats;
 use optc_ir::entity::SideTable;
 use optc_ir::size::SizeTable;
 use optc_ir::{
-    Diagnostic, Func, Module, Op, Place, Port, Site, Structure, TensorType, Value, ValueDef,
+    ControlPort, Diagnostic, Func, Module, Op, Port, Site, Structure, TensorType, Value, ValueDef,
 };
 use optc_layout::{Layout, Notation};
 use petgraph::algo::toposort;
@@ -265,8 +265,8 @@ impl Around<'_, '_> {
         outer: Option<&Freed>,
     ) -> Vec<Choice> {
         let site = &shares.site;
-        let given = |place: Place| match place {
-            Place::Operand(at) => Some(self.given(site.func.ops[site.op].operands[at])),
+        let given = |place: ControlPort| match place {
+            ControlPort::Operand(at) => Some(self.given(site.func.ops[site.op].operands[at])),
             _ => None,
         };
         let mut wishes = vec![shares.by(natural, false, given)];
@@ -280,13 +280,13 @@ impl Around<'_, '_> {
         let freed: Vec<Option<Freed>> = freed.collect();
         for asked in (0..freed.len()).filter(|&number| freed[number].is_some()) {
             // In a branch, each function's arguments follow that function, whichever function's results decide.
-            let wanted = |place: Place| {
+            let wanted = |place: ControlPort| {
                 let (function, is_own) = match place {
-                    Place::Argument(function, _) => {
+                    ControlPort::Argument(function, _) => {
                         (function, function == asked || !shares.is_loop())
                     }
-                    Place::Given(function, _) => (function, function == asked),
-                    Place::Operand(_) | Place::Result(_) => return None,
+                    ControlPort::Given(function, _) => (function, function == asked),
+                    ControlPort::Operand(_) | ControlPort::Result(_) => return None,
                 };
                 freed.get(function)?.as_ref().filter(|_| is_own)?.at(place)
             };
@@ -450,10 +450,10 @@ impl Freed {
         }
     }
 
-    fn at(&self, place: Place) -> Option<Notation> {
+    fn at(&self, place: ControlPort) -> Option<Notation> {
         let (ports, at) = match place {
-            Place::Operand(at) | Place::Argument(_, at) => (&self.args, at),
-            Place::Result(at) | Place::Given(_, at) => (&self.results, at),
+            ControlPort::Operand(at) | ControlPort::Argument(_, at) => (&self.args, at),
+            ControlPort::Result(at) | ControlPort::Given(_, at) => (&self.results, at),
         };
         ports.get(at)?.clone()
     }

@@ -1,7 +1,7 @@
 //! Values that an operation shares with the functions that it runs, and a choice of layouts for them.
 
 use super::super::groups::Laid;
-use optc_ir::{Control, Dim, Func, Joint, Place, Site, TensorType};
+use optc_ir::{Control, ControlPort, Dim, Func, Joint, Site, TensorType};
 use optc_layout::Notation;
 
 /// An operation, and the classes of ports that share a value with more than one possible order.
@@ -26,7 +26,7 @@ impl<'m> Shares<'m> {
         !matches!(self.site.control, Control::Branch(_))
     }
 
-    pub(super) fn ty(&self, place: Place) -> &'m TensorType {
+    pub(super) fn ty(&self, place: ControlPort) -> &'m TensorType {
         let ty = self.site.tensor(place);
         ty.expect("`fits` has found tensors at all ports of a class")
     }
@@ -64,7 +64,7 @@ impl<'m> Shares<'m> {
         &self,
         otherwise: &Choice,
         last: bool,
-        wanted: impl Fn(Place) -> Option<Notation>,
+        wanted: impl Fn(ControlPort) -> Option<Notation>,
     ) -> Choice {
         let class = |(class, otherwise): (&Vec<Joint>, &Vec<Notation>)| {
             let of_port = |joint: &Joint| self.spread(class, joint, &wanted(joint.place)?);
@@ -125,12 +125,12 @@ impl<'m> Shares<'m> {
     }
 
     /// The function whose port this is, if it is not the operation's own, and the port's number there.
-    fn port(&self, place: Place) -> (Option<usize>, usize) {
+    fn port(&self, place: ControlPort) -> (Option<usize>, usize) {
         match place {
-            Place::Operand(at) => (None, at),
-            Place::Result(at) => (None, self.site.func.ops[self.site.op].operands.len() + at),
-            Place::Argument(function, at) => (Some(function), at),
-            Place::Given(function, at) => {
+            ControlPort::Operand(at) => (None, at),
+            ControlPort::Result(at) => (None, self.site.func.ops[self.site.op].operands.len() + at),
+            ControlPort::Argument(function, at) => (Some(function), at),
+            ControlPort::Given(function, at) => {
                 let arguments = self.site.functions[function].args.len();
                 (Some(function), arguments + at)
             }
@@ -139,8 +139,8 @@ impl<'m> Shares<'m> {
 }
 
 /// Returns whether a port is the operation's own.
-pub(super) fn is_outer(place: Place) -> bool {
-    matches!(place, Place::Operand(_) | Place::Result(_))
+pub(super) fn is_outer(place: ControlPort) -> bool {
+    matches!(place, ControlPort::Operand(_) | ControlPort::Result(_))
 }
 
 /// Returns whether the ports of a class have one type with more than one element, and every size except that of the

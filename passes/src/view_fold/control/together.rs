@@ -15,7 +15,8 @@ use super::super::shared::Shared;
 use super::shares::{Choice, Shares};
 use crate::pass::PassContext;
 use optc_ir::{
-    Attr, AttrDict, DType, Func, Joint, Loc, Op, Operation, Place, Site, TensorType, Type, Value,
+    Attr, AttrDict, ControlPort, DType, Func, Joint, Loc, Op, Operation, Site, TensorType, Type,
+    Value,
 };
 use optc_ops::{Add, Gather};
 
@@ -146,7 +147,7 @@ impl<'m> Merge<'_, 'm> {
         let data = &site.func.ops[site.op];
         let mut results = Vec::with_capacity(data.results.len());
         for (at, &result) in data.results.iter().enumerate() {
-            let of_result = |joint: &&Joint| joint.place == Place::Result(at);
+            let of_result = |joint: &&Joint| joint.place == ControlPort::Result(at);
             let class = site
                 .joined
                 .iter()
@@ -171,17 +172,19 @@ impl<'m> Merge<'_, 'm> {
         let mut arguments: Arguments = FastMap::default();
         for class in &site.joined {
             let taken = class.iter().find_map(|joint| match joint.place {
-                Place::Argument(of, at) => Some((of, at)),
+                ControlPort::Argument(of, at) => Some((of, at)),
                 _ => None,
             });
             let operand = class.iter().find_map(|joint| match joint.place {
-                Place::Operand(at) => Some((joint, at)),
+                ControlPort::Operand(at) => Some((joint, at)),
                 _ => None,
             });
             let (Some(taken), Some((joint, at))) = (taken, operand) else {
                 continue;
             };
-            let ty = site.tensor(Place::Argument(taken.0, taken.1))?.clone();
+            let ty = site
+                .tensor(ControlPort::Argument(taken.0, taken.1))?
+                .clone();
             let mut value = *operands.get(at)?;
             if let Some(axis) = joint.axis {
                 value = self.part(value, axis, &ty)?;
@@ -192,7 +195,7 @@ impl<'m> Merge<'_, 'm> {
                 self.mark(of_site, class, joint);
             }
             for joint in class {
-                if let Place::Argument(of, at) = joint.place {
+                if let ControlPort::Argument(of, at) = joint.place {
                     arguments.insert((of, at), value);
                 }
             }
@@ -209,12 +212,12 @@ impl<'m> Merge<'_, 'm> {
         arguments: &Arguments,
         given: &[Vec<Value>],
     ) -> Option<Value> {
-        let of_result = |joint: &&Joint| joint.place == Place::Result(at);
+        let of_result = |joint: &&Joint| joint.place == ControlPort::Result(at);
         let joint = class.iter().find(of_result)?;
         let values = class.iter().filter_map(|joint| match joint.place {
-            Place::Given(of, at) => given.get(of)?.get(at).copied(),
-            Place::Argument(of, at) => arguments.get(&(of, at)).copied(),
-            Place::Operand(_) | Place::Result(_) => None,
+            ControlPort::Given(of, at) => given.get(of)?.get(at).copied(),
+            ControlPort::Argument(of, at) => arguments.get(&(of, at)).copied(),
+            ControlPort::Operand(_) | ControlPort::Result(_) => None,
         });
         let values: Vec<Value> = values.collect();
         match joint.axis {
