@@ -189,7 +189,7 @@ fn random_programs_give_the_numbers_of_the_reference() {
             }
         }
     }
-    println!("compared on {:?}", Isa::available());
+    eprintln!("compared on {:?}", Isa::available());
     tally.leaves_out_at_most_one_in(10);
 }
 

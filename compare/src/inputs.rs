@@ -70,7 +70,7 @@ pub enum Fill {
     Unique(u32),
 }
 
-/// Inputs for a function, keyed by [`argument_keys`](crate::argument_keys).
+/// Inputs for a function, keyed by [`argument_keys`](optc_interp::argument_keys).
 ///
 /// Symbols get their sizes from `bindings`; unbound ones get [`DEFAULT_SIZE`]. An integer that is used as an index,
 /// directly or through casts and rearrangements, stays in the range of the axis that it indexes. An integer that is

@@ -131,7 +131,7 @@ impl Written {
         }
     }
 
-    /// An assignment of low cost; see [`solve_near`].
+    /// An assignment of low cost; see `solve_near`.
     pub fn solve_near(&self, near: Option<Vec<usize>>) -> Solution {
         match self {
             Written::Words(problem) => solve_near(problem, near),

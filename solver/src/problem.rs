@@ -76,7 +76,7 @@ impl Word for Cost {
 }
 
 /// A representation of costs in machine words: movement bytes above `tie_bits` bits of the tie breaker. No sum of
-/// allowed costs reaches [`Word::NEVER`], and [`Packing::TABLES`] words can be added without a carry.
+/// allowed costs reaches [`Word::NEVER`], and `Packing::TABLES` words can be added without a carry.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packing {
     tie_bits: u32,

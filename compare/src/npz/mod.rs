@@ -125,7 +125,7 @@ pub fn read<R: Read + Seek>(source: R) -> Result<IndexMap<String, NpzArray>, Npz
 ///
 /// The shape in an array's header is compared with the argument's type before the elements are read. Symbols have the
 /// sizes that `bindings` and the arrays before give them. An archive that would inflate to more than the function takes
-/// is therefore refused early. [`check_inputs`](crate::check_inputs) checks that no argument is missing.
+/// is therefore refused early. [`check_inputs`](optc_interp::check_inputs) checks that no argument is missing.
 ///
 /// # Errors
 /// As for [`read`]; also elements of another type or another shape than the argument's.

@@ -100,7 +100,7 @@ impl Composition {
     #[must_use]
     pub fn group(&self, channels: u64) -> Option<u64> {
         let groups = self.groups.filter(|&n| 0 < n)?;
-        (channels % groups == 0).then_some(channels / groups)
+        channels.is_multiple_of(groups).then_some(channels / groups)
     }
 }
 

@@ -421,7 +421,7 @@ pub(crate) struct Typed<E: Source, T> {
 pub enum InitialBytes<'a> {
     /// Sums begin with zero.
     Zero,
-    /// Sums begin with the elements at the offsets of [`INITIAL`].
+    /// Sums begin with the elements at the offsets of `INITIAL`.
     Values(&'a [u8]),
     /// Sums begin with the previous contents of the result.
     Result,
