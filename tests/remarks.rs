@@ -201,7 +201,11 @@ fn notes(name: &str, text: &str, pass: &str, options: &[&str]) -> Vec<String> {
     std::fs::remove_file(&path).expect("it was written");
     let reasons = said.stays.into_iter().flat_map(|c| c.notes);
     reasons
-        .filter(|note| !note.starts_with("the order it is"))
+        .filter(|note| {
+            !["its present order", "the order that its readers"]
+                .iter()
+                .any(|own| note.starts_with(own))
+        })
         .collect()
 }
 
@@ -290,7 +294,11 @@ fn folded(explain_remarks: bool) -> (FoldReport, Vec<String>) {
         .compile(&mut program, "view-fold")
         .expect("it folds");
     let notes = report.remarks.into_iter().flat_map(|d| d.notes);
-    let notes = notes.filter(|note| !note.starts_with("the order it is"));
+    let notes = notes.filter(|note| {
+        !["its present order", "the order that its readers"]
+            .iter()
+            .any(|own| note.starts_with(own))
+    });
     let fold = report.reports.get::<FoldReport>().expect("it reports");
     (fold.clone(), notes.collect())
 }

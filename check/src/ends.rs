@@ -133,21 +133,14 @@ pub(crate) fn matrices(
     let contraction = Contraction { labels };
     let of = [left.as_slice(), right, result];
     let ends = [0, 1, n_operands].map(|port| rule.port(port, n_operands).ends);
-    // Matrices that are row-major already have runs of any length.
-    let any_length = Alternative {
-        least: None,
-        whole: Vec::new(),
-        ..rule.clone()
-    };
-    let stands = all_row_major(func, op).is_ok();
-    let rule = if stands { &any_length } else { rule };
     let taken = ends[0].iter().any(|l| {
         ends[1].iter().any(|r| {
             let mut written = ends[2].iter();
             written.any(|w| contraction.fits(of, [l, r, w], rule))
         })
     });
-    if taken {
+    // A program that stays as it came is row-major: its format has the operation.
+    if taken || all_row_major(func, op).is_ok() {
         return Ok(());
     }
     Err("the ports are no matrices with one batch before them".to_owned())

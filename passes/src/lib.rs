@@ -17,6 +17,7 @@ pub mod elide_copies;
 pub mod inline;
 pub mod manager;
 mod names;
+mod names_of_rules;
 pub mod normalize_layouts;
 pub mod pass;
 pub mod pipeline;

@@ -5,77 +5,17 @@
 //! from shape rules, and the last one has the type of what it replaces.
 
 use crate::canonicalize::NAMED;
+use crate::names_of_rules::{Arg, Condition, Named};
 use crate::pass::RuleInfo;
 use crate::rules::{LocalRule, Patch, Plan, Refusal, Site, ensure};
 use crate::terms::{Call, Equation, EquationError, Tree, tree};
 use egg::Var;
-use optc_ir::{Attr, AttrDict, Value};
+use optc_ir::{AttrDict, Value};
 use optc_layout::Notation;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-
-/// The meaning of a term where a rule is applied.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Arg<'a> {
-    /// A value.
-    Value(Value),
-    /// An attribute.
-    Attr(Cow<'a, Attr>),
-}
-
-impl Arg<'_> {
-    /// The value.
-    ///
-    /// # Errors
-    /// It is an attribute.
-    pub fn value(&self) -> Result<Value, Refusal> {
-        match self {
-            Arg::Value(value) => Ok(*value),
-            Arg::Attr(_) => Err(Refusal("found an attribute, wanted a value")),
-        }
-    }
-
-    /// The attribute.
-    ///
-    /// # Errors
-    /// It is a value.
-    pub fn attr(&self) -> Result<&Attr, Refusal> {
-        match self {
-            Arg::Attr(attr) => Ok(attr),
-            Arg::Value(_) => Err(Refusal("found a value, wanted an attribute")),
-        }
-    }
-}
-
-type Function = fn(&Site<'_>, &[Arg<'_>]) -> Result<Attr, Refusal>;
-type Condition = fn(&Site<'_>, &[Arg<'_>]) -> Result<(), Refusal>;
-
-/// A name that equations of local rules may use. The site is the operation that the left side matched.
-#[derive(Clone, Copy, Debug)]
-pub enum Named {
-    /// A function that gives an attribute.
-    Attribute(&'static str, Function),
-    /// A condition.
-    Condition(&'static str, Condition),
-}
-
-impl Named {
-    fn attribute(&self, name: &str) -> Option<Function> {
-        match self {
-            Named::Attribute(own, function) => (*own == name).then_some(*function),
-            Named::Condition(..) => None,
-        }
-    }
-
-    fn condition(&self, name: &str) -> Option<Condition> {
-        match self {
-            Named::Condition(own, holds) => (*own == name).then_some(*holds),
-            Named::Attribute(..) => None,
-        }
-    }
-}
 
 /// A local rule that is an equation.
 #[derive(Clone)]

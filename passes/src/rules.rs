@@ -3,7 +3,8 @@
 //! Example: `(transpose :perm ?p ?x) => ?x if (identity ?p)` is a rule as it is. A rule in code sees a [`Site`], an
 //! operation, and states its changes in a [`Patch`].
 
-pub use crate::rewrite::{Arg, Named, Rewrite};
+pub use crate::names_of_rules::{Arg, Named};
+pub use crate::rewrite::Rewrite;
 pub use crate::terms::EquationError;
 use optc_ir::{AttrDict, Func, Op, OpRef, Operation, Registry, Type, Value};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The functions and conditions that equations of local rules may name.
 
-use crate::rewrite::{Arg, Named};
+use crate::names_of_rules::{Arg, Named};
 use crate::rules::{Refusal, Site, ensure};
 use optc_ir::size::Size;
 use optc_ir::{Attr, Attributes, Dim, TensorType, Value};

@@ -2,6 +2,7 @@
 //!
 //! Example: `any-order` turns a transpose behind a softmax into one in front of it.
 
+use super::context::{Form, Named, RuleContext};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::matrices;
@@ -12,11 +13,9 @@ use super::rows::{
     accepts_layout, channel_orders, contracts_patches, contracts_pixels, default_layout,
     is_over_axes,
 };
-use super::rule::{Form, Named, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature};
 use super::tiled;
 use crate::pass::RuleInfo;
-use std::sync::LazyLock;
 
 /// The rule that constants are written in any layout. It acts on storage groups, not on forms.
 pub(super) const CONSTANT_ANY_LAYOUT: RuleInfo<'static> = RuleInfo {
@@ -33,7 +32,7 @@ pub(super) const COMPUTE_TWICE: RuleInfo<'static> = RuleInfo {
 };
 
 /// The rules about operations, in the order in which they are tried.
-const RULES: &[RuleInfo<'static>] = &[
+pub(super) const RULES: &[RuleInfo<'static>] = &[
     RuleInfo {
         name: "any-order",
         equation: "(convert ?o (ordered ?xs)) => (ordered (convert ?o ?xs))",
@@ -115,18 +114,6 @@ pub(super) const NAMED: &[Named] = &[
 
 /// The function of an order that is the order itself: each port has its part.
 pub(super) const FOLLOW: fn(&mut RuleContext<'_>) = common_order;
-
-/// The built-in rules, read from their equations.
-pub(super) fn rules() -> &'static [SearchRule] {
-    static READ: LazyLock<Vec<SearchRule>> = LazyLock::new(|| {
-        let read = |rule: &RuleInfo<'_>| {
-            SearchRule::new(rule.name, rule.equation, rule.summary, &[])
-                .expect("a built-in equation is read by a test")
-        };
-        RULES.iter().map(read).collect()
-    });
-    &READ
-}
 
 /// The built-in rules, in the order in which they are tried.
 #[must_use]

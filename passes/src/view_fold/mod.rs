@@ -47,6 +47,7 @@ mod bound;
 mod builtin;
 mod chain;
 mod choose;
+mod context;
 mod control;
 mod conversion;
 mod costs;
@@ -91,6 +92,7 @@ use crate::pass::{
     Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, Phase, RuleInfo,
 };
 pub use builtin::builtin_rules;
+pub use context::{Named, RuleContext};
 pub use conversion::Conversion;
 pub use explain::explain;
 use function::fold;
@@ -104,7 +106,7 @@ pub use reason::Reason;
 use remarks::{remark_conversions, remark_copies};
 pub use report::{FoldReport, Proof};
 pub use rows::Compiled;
-pub use rule::{Named, RuleContext, SearchRule};
+pub use rule::SearchRule;
 use saturate::RuleSet;
 use shared::{Shared, Tally};
 pub use signature::Signature;

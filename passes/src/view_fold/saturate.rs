@@ -19,16 +19,15 @@
 //! Example: a relu with the default layouts row-major has `(op (list (at 0 rm) (at 1 rm)))`. If the transposed layout
 //! `t` is demanded at its result, `any-order` adds `(ordered (list (at 0 t) (at 1 t)))`.
 
-use super::builtin::{
-    self, COMPUTE_TWICE, CONSTANT_ANY_LAYOUT, builtin_rules, contracts, is_data_port,
-};
+use super::builtin::{COMPUTE_TWICE, CONSTANT_ANY_LAYOUT, builtin_rules, contracts, is_data_port};
+use super::context::{Form, RuleContext};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::orders::with_k;
 use super::price as prices;
 use super::rows::{OrderRule, default_layout};
-use super::rule::{Form, Right, RuleContext, SearchRule};
+use super::rule::{self, Right, SearchRule};
 use super::signature::{LabelDigit, LabelOrder, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
 use super::tiled::{self, Part, PortParts};
@@ -392,7 +391,7 @@ impl RuleSet {
             return Err((*unknown).to_owned());
         }
         let on = |name: &str| all || (choice != "none" && names.contains(&name));
-        let rules = builtin::rules().iter().chain(extra);
+        let rules = rule::rules().iter().chain(extra);
         let mut searched = Vec::new();
         for rule in rules.filter(|r| on(r.name())) {
             let rule = Arc::new(rule.clone());
@@ -802,7 +801,7 @@ fn members(egraph: &EGraph<Term, Knowledge>, class: Id) -> Vec<LayoutId> {
 mod tests {
     use super::*;
     use crate::terms::{Equation, EquationError};
-    use crate::view_fold::rule::Named;
+    use crate::view_fold::context::Named;
     use optc_ir::{Freedom, FreedomClass, Label, Role};
     use optc_layout::Layout;
 

@@ -73,7 +73,7 @@ pub(crate) trait Kernel: Debug + Send + Sync {
     /// The name in a profile.
     fn name(&self) -> &'static str;
 
-    /// What the kernel is fused as.
+    /// The family of the kernel, by which other operations are fused with it.
     fn family(&self) -> Family {
         Family::Other
     }

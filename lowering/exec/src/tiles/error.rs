@@ -88,10 +88,10 @@ pub(super) enum TileError {
     Programs { found: u64, most: u64 },
     #[error("its programs have more than {0} forms")]
     Forms(usize),
-    /// What is wrong with an operation, behind its name.
+    /// An operation by its name, and its fault in words.
     #[error("{name} {what}")]
     Member { name: String, what: &'static str },
-    /// An operation, and what is wrong with it.
+    /// An operation, and its fault.
     #[error("{name}: {error}")]
     Operation { name: String, error: Box<TileError> },
     #[error("there is no kernel for its tiles")]

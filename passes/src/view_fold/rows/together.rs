@@ -151,7 +151,16 @@ pub(crate) fn takes(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -
     let mut rules = sig.orders.iter();
     let taken =
         rules.any(|rule| takes_by(sig, rule, layouts, form)) && is_over_axes(sig, layouts, form);
-    (defaults || taken).then(|| price::price_of(sig, layouts, form))
+    (defaults || taken || stands_as_it_came(sig, layouts, form))
+        .then(|| price::price_of(sig, layouts, form))
+}
+
+/// Returns whether a contraction of matrices is row-major at all ports. A program that stays as it came is so.
+fn stands_as_it_came(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool {
+    let ends = |rule: &OrderRule| rule.ends.is_some() && !rule.shares_all;
+    sig.freedom.class == FreedomClass::Contract
+        && sig.has_order(ends)
+        && form.iter().all(|&l| layouts.get(l).is_row_major_order())
 }
 
 /// Returns whether an alternative takes these layouts, one a port.
