@@ -276,6 +276,7 @@ mod tests {
     use super::*;
     use crate::canonicalize::{Canonicalize, builtin_rules};
     use crate::pass::{Pass, PassContext};
+    use optc_ir::Attr;
     use optc_ir::text;
 
     /// The names of the operations that `canonicalize` with one more rule leaves of a body on `%x` and `%y`.
