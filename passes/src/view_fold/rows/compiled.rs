@@ -3,7 +3,7 @@
 use super::super::layouts::{LayoutId, Layouts};
 use super::super::over::Over;
 use super::super::signature::{Part, Signature};
-use super::together::takes;
+use super::together::{stands_as_it_came, takes};
 use super::{accepts_layout, default_layout};
 use optc_ir::size::SizeTable;
 use optc_ir::{Freedom, FreedomClass, Func, Op, Operation, Registry, StandIns, Value};
@@ -83,6 +83,7 @@ impl Compiled {
     pub fn takes_at(&mut self, port: usize, layout: &Layout) -> bool {
         let layout = self.layouts.on_machine(layout.clone());
         accepts_layout(&self.signature, &mut self.layouts, port, layout)
+            || stands_as_it_came(&self.signature, &mut self.layouts, &[layout])
     }
 
     /// The layout of a port where nothing is chosen.

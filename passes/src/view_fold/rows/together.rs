@@ -155,8 +155,8 @@ pub(crate) fn takes(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -
         .then(|| price::price_of(sig, layouts, form))
 }
 
-/// Returns whether a contraction of matrices is row-major at all ports. A program that stays as it came is so.
-fn stands_as_it_came(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool {
+/// Returns whether a contraction of matrices is row-major at these ports. A program that stays as it came is so.
+pub(super) fn stands_as_it_came(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool {
     let ends = |rule: &OrderRule| rule.ends.is_some() && !rule.shares_all;
     sig.freedom.class == FreedomClass::Contract
         && sig.has_order(ends)
