@@ -30,9 +30,8 @@ pub(crate) fn prefetch<E>(list: &[E], at: usize) {
     let _ = (list, at);
 }
 
-/// Runs a function whose loops, if it is inlined, are compiled for AVX2 and FMA, unless the instruction set is
-/// portable. Results are
-/// bitwise the same without them, as products and sums are fused only by `mul_add`.
+/// Runs a function whose loops, if it is inlined, are compiled for AVX2 and FMA, unless the instruction set is portable.
+/// Results are bitwise the same without them, as products and sums are fused only by `mul_add`.
 #[inline(always)]
 pub fn vectorized<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

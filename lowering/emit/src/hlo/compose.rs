@@ -4,7 +4,7 @@ use super::elementwise::Elementwise;
 use super::func::{Outcome, Writer, list};
 use super::number::limits;
 use super::shape::{dtype_name, tensor_text};
-use optc_ir::op::Operation;
+use optc_ir::op::{Combine, Operation};
 use optc_ir::{DType, Dim, OpData, Sign, TensorType};
 use optc_ops::{Linear, Matmul, Reduce, ReduceKind};
 
@@ -59,21 +59,22 @@ fn before_reduction(
     }
 }
 
-/// The instruction that makes one of two, and what it begins with.
+/// The instruction that combines two numbers, and the number that a combination begins with, as text.
+pub(super) fn combination(combine: Combine, dtype: DType) -> (&'static str, String) {
+    match combine {
+        Combine::Add => ("add", "0".to_owned()),
+        Combine::Multiply => ("multiply", "1".to_owned()),
+        Combine::Max => ("maximum", limits(dtype).0),
+        Combine::Min => ("minimum", limits(dtype).1),
+    }
+}
+
+/// The instruction and the first number of a reduction. Kinds whose parts do not combine by themselves add up.
 fn reduction_step(kind: ReduceKind, dtype: DType) -> (&'static str, String) {
     match kind {
-        ReduceKind::Max => ("maximum", limits(dtype).0),
-        ReduceKind::Min => ("minimum", limits(dtype).1),
-        ReduceKind::Prod => ("multiply", "1".to_owned()),
         ReduceKind::And => ("and", bits(dtype).1),
         ReduceKind::Or => ("or", bits(dtype).0),
-        ReduceKind::Sum
-        | ReduceKind::Mean
-        | ReduceKind::L1
-        | ReduceKind::L2
-        | ReduceKind::SumSquare
-        | ReduceKind::LogSum
-        | ReduceKind::LogSumExp => ("add", "0".to_owned()),
+        _ => combination(kind.combine().unwrap_or(Combine::Add), dtype),
     }
 }
 

@@ -3,14 +3,13 @@
 //! Example: a softmax is a `reduce` with `maximum`, a `broadcast` of its result, `subtract`, `exponential`, a `reduce`
 //! with `add`, another `broadcast`, and `divide`.
 
-use super::compose::reduced;
-use super::elementwise::{Elementwise, binary};
+use super::compose::{combination, reduced};
+use super::elementwise::Elementwise;
 use super::func::{Outcome, Writer, list};
 use super::norms::wide;
-use super::number::limits;
 use super::shape::{shaped, sizes};
 use optc_ir::op::{Combine, Composition, Expr, Stage};
-use optc_ir::{DType, OpData, TensorType};
+use optc_ir::{OpData, TensorType};
 
 /// Writes an operation that has a composition and returns the name of the result; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
@@ -171,13 +170,10 @@ impl Stages<'_> {
         then: &Expr,
     ) -> Outcome<Option<String>> {
         let (lanes, dtype) = (&self.lanes, self.ty.dtype);
-        let Some(opcode) = binary(combine.function(), dtype) else {
-            return Ok(None);
-        };
         if let Some(cut) = &lanes.cut {
             x = w.put(cut, "reshape", &[x], "")?;
         }
-        let init = init(combine, dtype);
+        let (opcode, init) = combination(combine, dtype);
         let combined = reduced(w, &x, (opcode, &init), &lanes.along, &lanes.flat)?;
         let mut e = Elementwise { w, ty: &lanes.flat };
         let mut operands = vec![(combined, dtype)];
@@ -188,15 +184,5 @@ impl Stages<'_> {
             operands.push((e.number(count as f64)?, dtype));
         }
         then.build(&operands, &mut e)
-    }
-}
-
-/// The number that a combination of floats begins with, as text.
-fn init(combine: Combine, dtype: DType) -> String {
-    match combine {
-        Combine::Add => "0".to_owned(),
-        Combine::Multiply => "1".to_owned(),
-        Combine::Max => limits(dtype).0,
-        Combine::Min => limits(dtype).1,
     }
 }

@@ -144,7 +144,7 @@ fn unary(function: Unary, mlir: bool) -> Option<&'static str> {
 }
 
 /// The instruction of a function of two numbers.
-pub(super) fn binary(function: Binary, dtype: DType) -> Option<&'static str> {
+fn binary(function: Binary, dtype: DType) -> Option<&'static str> {
     Some(match function {
         Binary::Add => "add",
         Binary::Sub => "subtract",

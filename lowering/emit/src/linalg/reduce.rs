@@ -52,33 +52,36 @@ impl Kept<'_> {
         Port { mem, digits }
     }
 
-    fn sum(
+    /// Combines all dimensions but the kept digits: `of` an element, by a function of two numbers.
+    fn combined(
         &self,
         w: &mut Writer<'_>,
         ins: &[Port],
-        dtype: DType,
+        (combine, dtype): (Combine, DType),
         of: impl FnOnce(&mut Body, &[Scalar]) -> Scalar,
     ) -> Port {
-        let zero = (number_text(0.0, dtype), dtype);
-        self.reduced(w, ins, zero, |b, _, xs, acc| {
+        let init = match combine {
+            Combine::Add => number_text(0.0, dtype),
+            Combine::Multiply => number_text(1.0, dtype),
+            Combine::Max => limit_text(dtype, false),
+            Combine::Min => limit_text(dtype, true),
+        };
+        self.reduced(w, ins, (init, dtype), |b, _, xs, acc| {
             let x = of(b, xs);
-            b.add(acc, &x)
+            match combine {
+                Combine::Add => b.add(acc, &x),
+                Combine::Multiply => b.mul(acc, &x),
+                Combine::Max => b.max(acc, &x),
+                Combine::Min => b.min(acc, &x),
+            }
         })
     }
 
     /// The maximum, or the minimum.
     fn extreme(&self, w: &mut Writer<'_>, x: &Port, greatest: bool) -> Port {
-        let dtype = Writer::sum_type(x.mem.dtype);
-        let init = (limit_text(dtype, !greatest), dtype);
-        self.reduced(
-            w,
-            std::slice::from_ref(x),
-            init,
-            |b, _, xs, acc| match greatest {
-                true => b.max(acc, &xs[0]),
-                false => b.min(acc, &xs[0]),
-            },
-        )
+        let combine = if greatest { Combine::Max } else { Combine::Min };
+        let how = (combine, Writer::sum_type(x.mem.dtype));
+        self.combined(w, std::slice::from_ref(x), how, |_, xs| xs[0].clone())
     }
 }
 
@@ -107,12 +110,6 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     let sums = Writer::sum_type(dtype);
     let count = nest.combined(&kept.kept);
     let made = match kind {
-        ReduceKind::Max => kept.extreme(w, x, true),
-        ReduceKind::Min => kept.extreme(w, x, false),
-        ReduceKind::Prod => {
-            let one = (number_text(1.0, sums), sums);
-            kept.reduced(w, ins, one, |b, _, xs, acc| b.mul(acc, &xs[0]))
-        }
         ReduceKind::And | ReduceKind::Or => {
             let and = kind == ReduceKind::And;
             let init = match (and, dtype.is_bool()) {
@@ -127,11 +124,15 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
             })
         }
         ReduceKind::LogSumExp => log_sum_exp(w, &kept, x, sums),
-        _ => kept.sum(w, ins, sums, |b, xs| match kind {
-            ReduceKind::L1 => b.abs(&xs[0]),
-            ReduceKind::L2 | ReduceKind::SumSquare => b.mul(&xs[0], &xs[0]),
-            _ => xs[0].clone(),
-        }),
+        _ => {
+            // Kinds whose parts do not combine by themselves add up.
+            let combine = kind.combine().unwrap_or(Combine::Add);
+            kept.combined(w, ins, (combine, sums), |b, xs| match kind {
+                ReduceKind::L1 => b.abs(&xs[0]),
+                ReduceKind::L2 | ReduceKind::SumSquare => b.mul(&xs[0], &xs[0]),
+                _ => xs[0].clone(),
+            })
+        }
     };
     let made = match kind {
         ReduceKind::Mean => finished(w, &made, |b, x| {
@@ -173,7 +174,7 @@ fn log_sum_exp(w: &mut Writer<'_>, kept: &Kept<'_>, x: &Port, sums: DType) -> Po
         ..most
     };
     let ins = [x.clone(), most.clone()];
-    let sum = kept.sum(w, &ins, sums, |b, xs| {
+    let sum = kept.combined(w, &ins, (Combine::Add, sums), |b, xs| {
         let off = b.sub(&xs[0], &xs[1]);
         b.op("math.exp", &[&off])
     });
@@ -285,16 +286,8 @@ impl Stages<'_> {
                 }
                 Stage::Reduce { combine, of, then } => {
                     let (of, ins) = read(of, &made);
-                    let init = (first(*combine, wide), wide);
-                    let port = self.kept.reduced(w, &ins, init, |b, _, xs, acc| {
-                        let x = built(&of, b, xs);
-                        match combine {
-                            Combine::Add => b.add(acc, &x),
-                            Combine::Multiply => b.mul(acc, &x),
-                            Combine::Max => b.max(acc, &x),
-                            Combine::Min => b.min(acc, &x),
-                        }
-                    });
+                    let how = (*combine, wide);
+                    let port = self.kept.combined(w, &ins, how, |b, xs| built(&of, b, xs));
                     Made::Stored(match then {
                         Expr::Operand(0) => port,
                         then => {
@@ -354,16 +347,6 @@ fn built(expr: &Expr, b: &mut Body, xs: &[Scalar]) -> Scalar {
     let operands: Vec<(Scalar, DType)> = xs.iter().map(|x| (x.clone(), x.ty)).collect();
     let Ok(made) = expr.build(&operands, b);
     made.unwrap_or_else(|| xs[0].clone())
-}
-
-/// The number that a combination begins with.
-fn first(combine: Combine, dtype: DType) -> String {
-    match combine {
-        Combine::Add => number_text(0.0, dtype),
-        Combine::Multiply => number_text(1.0, dtype),
-        Combine::Max => limit_text(dtype, false),
-        Combine::Min => limit_text(dtype, true),
-    }
 }
 
 /// The position of the extreme element: first the extreme is reduced, then the first or last position that has it.
