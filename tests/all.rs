@@ -1,5 +1,6 @@
 //! The tests of this crate in one binary, so that everything is linked once.
 
+mod answers;
 mod certificates;
 mod chains;
 mod doc_examples;

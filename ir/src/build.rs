@@ -106,8 +106,8 @@ impl<'r> FuncBuilder<'r> {
     /// Adds an operation and returns its results.
     ///
     /// # Errors
-    /// The registry does not know the operation (`hbir-op-unknown`), or its shape rule refuses it. Nothing is added
-    /// then.
+    /// The registry does not know the operation (`hbir-op-unknown`), its shape rule refuses it, or an operand is of
+    /// another function (`value-foreign`). Nothing is added then.
     pub fn op<T: Operation>(&mut self, op: &T, operands: &[Value]) -> Result<Vec<Value>, OpError> {
         self.add(NewOp::of(op, operands))
     }
@@ -123,7 +123,7 @@ impl<'r> FuncBuilder<'r> {
     /// Adds an operation by its name.
     ///
     /// # Errors
-    /// As [`FuncBuilder::op`]. An operation without a declaration must state its result types. Stated result types of a
+    /// As [`FuncBuilder::op`]. Also: an operand is a value of another function (`value-foreign`). An operation without a declaration must state its result types. Stated result types of a
     /// declared operation must be those of the shape rule, except for layouts and for sizes that are left open.
     pub fn add(&mut self, op: NewOp<'_>) -> Result<Vec<Value>, OpError> {
         let types = self.result_types(&op)?;
@@ -148,6 +148,7 @@ impl<'r> FuncBuilder<'r> {
     /// # Errors
     /// As [`FuncBuilder::add`].
     pub fn result_types(&self, op: &NewOp<'_>) -> Result<Vec<Type>, OpError> {
+        self.are_own(&op.operands)?;
         match (&op.results, self.registry.get(op.name)) {
             (None, _) => self.inferred(op),
             (Some(stated), Some(decl)) => {
@@ -163,7 +164,21 @@ impl<'r> FuncBuilder<'r> {
     /// # Errors
     /// The registry does not know the operation (`hbir-op-unknown`), or its shape rule refuses it.
     pub fn inferred(&self, op: &NewOp<'_>) -> Result<Vec<Type>, OpError> {
+        self.are_own(&op.operands)?;
         self.registry.result_types(&self.view(op))
+    }
+
+    /// Checks that values are of this function.
+    fn are_own(&self, values: &[Value]) -> Result<(), OpError> {
+        let own = |value: Value| self.func.values.get(value).is_some();
+        match values.iter().position(|&value| !own(value)) {
+            None => Ok(()),
+            Some(i) => {
+                let message = format!("operand {i} is a value of another function");
+                let hint = "a value is used in the function whose builder made it";
+                Err(OpError::new(codes::VALUE_FOREIGN, message).hint(hint))
+            }
+        }
     }
 
     fn view<'a>(&'a self, op: &'a NewOp<'_>) -> OpRef<'a> {

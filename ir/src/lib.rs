@@ -14,6 +14,7 @@
 //! - `analysis`: order of execution, uses, liveness, live-outs. `effects.rs`: the effects of functions besides their
 //!   results.
 //! - `build.rs` builds functions of typed operations, for front ends, tests and users.
+//! - `trace.rs`: where the values that went into a pipeline are now.
 //! - `memory.rs`: places of values in memory, as attributes. `size`: named sizes. `stand_in.rs`: primes that stand for
 //!   named sizes in a decision.
 
@@ -37,6 +38,7 @@ mod span;
 pub mod stand_in;
 pub mod tensor;
 pub mod text;
+pub mod trace;
 pub mod types;
 pub mod verify;
 

@@ -2,18 +2,19 @@
 
 use crate::attr::{Attr, AttrDict};
 use crate::entity::Table;
-use crate::entity_id;
 use crate::op::OpRef;
+use crate::owned_id;
 use crate::span::Span;
+use crate::trace::Trace;
 use crate::types::Type;
 use indexmap::IndexSet;
 use std::sync::Arc;
 
-entity_id! {
-    /// A value: a function argument or the result of an operation.
+owned_id! {
+    /// A value of one function: an argument or the result of an operation.
     Value, "%"
 }
-entity_id! {
+owned_id! {
     /// An operation of one function.
     Op, "op"
 }
@@ -129,6 +130,8 @@ pub struct Func {
     pub ops: Table<Op, OpData>,
     /// All values ever made.
     pub values: Table<Value, ValueData>,
+    /// Where the values that went into a pipeline are now, if that is recorded.
+    pub trace: Option<Box<Trace>>,
 }
 
 /// One operation.

@@ -131,8 +131,8 @@ impl<'m> Verifier<'m> {
         self.ports(func, &func.result_ports, func.results.len(), "result");
         let mut defined = vec![false; func.values.len()];
         for (i, &arg) in func.args.iter().enumerate() {
-            let own = arg.index() < func.values.len() && func.values[arg].def == ValueDef::Arg(i);
-            if !own {
+            let data = func.values.get(arg);
+            if data.is_none_or(|data| data.def != ValueDef::Arg(i)) {
                 let message = format!(
                     "argument {i} of @{} is not a value of the function",
                     func.name
@@ -160,7 +160,8 @@ impl<'m> Verifier<'m> {
                 .extend(check(func, self.registry).err().into_iter().flatten());
         }
         for (i, &value) in func.results.iter().enumerate() {
-            if !defined.get(value.index()).is_some_and(|&d| d) {
+            let own = func.values.get(value).is_some();
+            if !(own && defined[value.index()]) {
                 let message = format!("result {i} of @{} is defined nowhere in it", func.name);
                 self.error(codes::VALUE_UNDEFINED, message, func.span, "this function");
             }
@@ -221,11 +222,12 @@ impl<'m> Verifier<'m> {
 
     /// Returns whether the operation and its results are in the function's own tables and in its body once.
     fn owned(&mut self, func: &Func, op: Op, placed: &mut [bool]) -> bool {
-        let first = placed.get(op.index()) == Some(&false);
-        let results = first && {
+        let own = func.ops.get(op).is_some();
+        let results = own && !placed[op.index()] && {
             placed[op.index()] = true;
             let own = |(i, v): (usize, &Value)| {
-                v.index() < func.values.len() && func.values[*v].def == ValueDef::Result(op, i)
+                let data = func.values.get(*v);
+                data.is_some_and(|data| data.def == ValueDef::Result(op, i))
             };
             func.ops[op].results.iter().enumerate().all(own)
         };
@@ -241,8 +243,9 @@ impl<'m> Verifier<'m> {
 
     fn uses(&mut self, func: &Func, op: Op, defined: &[bool]) {
         let data = &func.ops[op];
-        for (i, value) in data.operands.iter().enumerate() {
-            if !defined.get(value.index()).is_some_and(|&d| d) {
+        for (i, &value) in data.operands.iter().enumerate() {
+            let own = func.values.get(value).is_some();
+            if !(own && defined[value.index()]) {
                 let message = format!("operand {i} of {} is not defined before it", data.name);
                 return self.error(codes::VALUE_UNDEFINED, message, data.span, "this operation");
             }
@@ -255,7 +258,7 @@ impl<'m> Verifier<'m> {
         data.results
             .iter()
             .for_each(|&v| self.value_layout(func, v, data.span));
-        let foreign = data.operands.iter().any(|v| v.index() >= func.values.len());
+        let foreign = data.operands.iter().any(|&v| func.values.get(v).is_none());
         if self.diags.len() > before || foreign {
             return;
         }
@@ -326,7 +329,7 @@ impl<'m> Verifier<'m> {
                 return Err(OpError::new(code, message));
             }
             for (i, (&given, &taken)) in given.iter().zip(taken).enumerate() {
-                if taken.index() >= target.values.len() {
+                if target.values.get(taken).is_none() {
                     continue;
                 }
                 let (found, wanted) = (func.ty(given), target.ty(taken));
@@ -367,7 +370,7 @@ impl<'m> Verifier<'m> {
                     continue;
                 };
                 stack.push((at, next + 1));
-                if op.index() >= at.ops.len() {
+                if at.ops.get(op).is_none() {
                     continue;
                 }
                 let target = at.callee(op).and_then(|name| self.funcs.get(name));

@@ -72,6 +72,13 @@ impl Spread {
         }
     }
 
+    /// The place of position `p` of the compact buffer, in elements.
+    #[must_use]
+    pub fn place(&self, p: u64) -> i64 {
+        let run = |run: &Run| (p / run.step % run.count) as i64 * run.stride;
+        self.offset + self.runs.iter().map(run).sum::<i64>()
+    }
+
     /// Returns whether the compact buffer is contiguous, at any offset.
     #[cfg(test)]
     fn is_dense(&self) -> bool {

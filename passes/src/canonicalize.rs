@@ -32,6 +32,7 @@
 mod merges;
 mod named;
 
+use crate::codes;
 use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase, RuleInfo};
 use crate::rewrite::Rewrite;
 use crate::rules::{EVERY_OP, LocalRule, Patch, Plan, Refusal, Site, ensure};
@@ -41,6 +42,7 @@ use named::tensor;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
+use optc_ir::text::print_type;
 use optc_ir::{Attr, Diagnostic, Func, Module, Op, Operation, Registry, Value, name_sizes};
 use optc_ops::{DotGeneral, Einsum, Reduce, ReduceKind, Transpose};
 use std::collections::VecDeque;
@@ -84,18 +86,18 @@ impl Pass for Canonicalize {
     }
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
-        let mut rules = local_rules();
-        rules.extend(self.rules.iter().cloned());
-        let mut by_root: IndexMap<String, Vec<Arc<dyn LocalRule>>> = IndexMap::new();
-        for rule in rules {
+        let mut by_root = ByRoot::new();
+        let known = local_rules().into_iter().map(|rule| (rule, false));
+        for (rule, is_own) in known.chain(self.rules.iter().map(|rule| (rule.clone(), true))) {
+            let root = rule.root().to_owned();
             by_root
-                .entry(rule.root().to_owned())
+                .entry(root)
                 .or_default()
-                .push(rule);
+                .push(Tried { rule, is_own });
         }
         let mut changed = name_sizes(module, &cx.registry);
         for func in &mut module.funcs {
-            changed |= rewrite(func, cx, &by_root);
+            changed |= rewrite(func, cx, &by_root)?;
             changed |= share(func, &cx.registry);
         }
         let effects = Effects::of_module(module, &cx.registry);
@@ -110,38 +112,83 @@ impl Pass for Canonicalize {
     }
 }
 
+/// An operation that a rule of a library user does not replace, and why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The number of the function.
+    pub func: usize,
+    /// The operation.
+    pub op: Op,
+    /// The name of the rule.
+    pub rule: String,
+    /// The reason.
+    pub reason: Refusal,
+}
+
+impl Canonicalize {
+    /// Tries the rules of the library user on each operation that they look at, and returns the refusals in order. The
+    /// module stays as it is.
+    #[must_use]
+    pub fn refusals(&self, module: &Module, registry: &Registry) -> Vec<Refused> {
+        let mut refused = Vec::new();
+        for (number, func) in module.funcs.iter().enumerate() {
+            let mut scratch = func.clone();
+            for &op in &func.body {
+                let looks = |root: &str| root == EVERY_OP || *root == *func.ops[op].name;
+                for rule in self.rules.iter().filter(|rule| looks(rule.root())) {
+                    let plan = rule.plan(Site { func, op, registry });
+                    let tried =
+                        plan.and_then(|plan| plan(&mut Patch::new(&mut scratch, registry, op)));
+                    refused.extend(tried.err().map(|reason| Refused {
+                        func: number,
+                        op,
+                        rule: rule.name().to_owned(),
+                        reason,
+                    }));
+                }
+            }
+        }
+        refused
+    }
+}
+
+/// A rule, and whether it is one of the library user.
+struct Tried {
+    rule: Arc<dyn LocalRule>,
+    is_own: bool,
+}
+
+/// The rules by the names of the operations that they look at.
+type ByRoot = IndexMap<String, Vec<Tried>>;
+
 /// The number of rewrites of one input operation after which it is left alone. Chains of rules are shorter than this.
 const REWRITE_LIMIT: usize = 64;
 
-/// Applies local rules from the first operation to the last.
-fn rewrite(
-    func: &mut Func,
-    cx: &mut PassContext,
-    rules: &IndexMap<String, Vec<Arc<dyn LocalRule>>>,
-) -> bool {
+/// Applies local rules from the first operation to the last. Returns whether any fired.
+fn rewrite(func: &mut Func, cx: &PassContext, rules: &ByRoot) -> Result<bool, Box<Diagnostic>> {
     let mut replaced: SideTable<Value, Option<Value>> = SideTable::new(None);
     let mut body = Vec::with_capacity(func.body.len());
     let mut changed = false;
     for op in std::mem::take(&mut func.body) {
         let mut queue = VecDeque::from([op]);
-        let mut budget = REWRITE_LIMIT;
+        let mut fired_here: Vec<&Tried> = Vec::new();
         while let Some(op) = queue.pop_front() {
             resolve_operands(func, op, &replaced);
-            let fired = if 0 < budget {
-                fire(func, cx, rules, op)
-            } else {
-                None
+            let fired = match fired_here.len() < REWRITE_LIMIT {
+                true => fire(func, cx, rules, op)?,
+                false => circular(func, op, &fired_here)?,
             };
-            let Some((ops, values)) = fired else {
+            let Some(Fired { rule, ops, values }) = fired else {
                 body.push(op);
                 continue;
             };
-            budget -= 1;
+            fired_here.push(rule);
             changed = true;
             let results = func.ops[op].results.clone();
             for (old, new) in results.into_iter().zip(values) {
                 let new = replaced[new].unwrap_or(new);
                 replaced[old] = Some(new);
+                func.record(old, new);
             }
             for op in ops.into_iter().rev() {
                 queue.push_front(op);
@@ -152,7 +199,38 @@ fn rewrite(
     for i in 0..func.results.len() {
         func.results[i] = resolve(func.results[i], &replaced);
     }
-    changed
+    Ok(changed)
+}
+
+/// Refuses rules of a library user that rewrite the same operation again and again.
+fn circular<'r>(
+    func: &Func,
+    op: Op,
+    fired: &[&Tried],
+) -> Result<Option<Fired<'r>>, Box<Diagnostic>> {
+    let last = &fired[fired.len() / 2..];
+    let mut names: Vec<&str> = last.iter().map(|tried| tried.rule.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    match last.iter().find(|tried| tried.is_own) {
+        Some(tried) => {
+            let what = format!("it is still rewritten after {REWRITE_LIMIT} rewrites");
+            let note = format!("the rules that fired last: {}", names.join(", "));
+            let diag = broken(func, op, &*tried.rule, &what).note(note);
+            Err(Box::new(diag.hint(
+                "a right side must match the left side of no rule that leads back to it",
+            )))
+        }
+        None => Ok(None),
+    }
+}
+
+/// The error about a rule of a library user that is no rule.
+fn broken(func: &Func, op: Op, rule: &dyn LocalRule, what: &str) -> Diagnostic {
+    let data = &func.ops[op];
+    let message = format!("rule `{}` on `{}`: {what}", rule.name(), data.name);
+    let diag = Diagnostic::error(codes::RULE_BROKEN, message);
+    diag.at(data.span, "this operation").of(data.loc.names())
 }
 
 fn resolve(mut value: Value, replaced: &SideTable<Value, Option<Value>>) -> Value {
@@ -169,15 +247,26 @@ fn resolve_operands(func: &mut Func, op: Op, replaced: &SideTable<Value, Option<
     }
 }
 
-/// Applies the first matching rule. Returns its operations and the values that replace the results.
-fn fire(
+/// A rule that fired, with its operations and the values that replace the results.
+struct Fired<'r> {
+    rule: &'r Tried,
+    ops: Vec<Op>,
+    values: Vec<Value>,
+}
+
+/// Applies the first matching rule.
+///
+/// # Errors
+/// A rule of a library user replaces nothing, or has results of another number or type.
+fn fire<'r>(
     func: &mut Func,
-    cx: &mut PassContext,
-    rules: &IndexMap<String, Vec<Arc<dyn LocalRule>>>,
+    cx: &PassContext,
+    rules: &'r ByRoot,
     op: Op,
-) -> Option<(Vec<Op>, Vec<Value>)> {
+) -> Result<Option<Fired<'r>>, Box<Diagnostic>> {
     let own = rules.get(&*func.ops[op].name).into_iter().flatten();
-    for rule in own.chain(rules.get(EVERY_OP).into_iter().flatten()) {
+    for tried in own.chain(rules.get(EVERY_OP).into_iter().flatten()) {
+        let rule = &*tried.rule;
         let plan = match rule.plan(Site {
             func,
             op,
@@ -194,16 +283,43 @@ fn fire(
             continue;
         }
         let (ops, replacement) = (std::mem::take(&mut patch.ops), patch.replacement.take());
-        let Some(values) = replacement else { continue };
-        let results = func.ops[op].results.clone();
-        let same_type = |(a, b): (&Value, &Value)| func.ty(*a) == func.ty(*b);
-        if results.len() == values.len() && results.iter().zip(&values).all(same_type) {
-            tracing::debug!(rule = rule.name(), %op, "fired");
-            return Some((ops, values));
+        match replaces(func, op, replacement) {
+            Ok(values) => {
+                tracing::debug!(rule = rule.name(), %op, "fired");
+                let rule = tried;
+                return Ok(Some(Fired { rule, ops, values }));
+            }
+            Err(what) if tried.is_own => return Err(Box::new(broken(func, op, rule, &what))),
+            Err(what) => tracing::debug!(rule = rule.name(), %op, what, "dropped"),
         }
-        tracing::debug!(rule = rule.name(), %op, "dropped: the patch has other types");
     }
-    None
+    Ok(None)
+}
+
+/// The values that replace the results of an operation; or what is wrong with them, in words.
+fn replaces(func: &Func, op: Op, values: Option<Vec<Value>>) -> Result<Vec<Value>, String> {
+    let values = values.ok_or("it replaces nothing; wanted a call of `Patch::replace`")?;
+    let results = &func.ops[op].results;
+    if results.len() != values.len() {
+        let (found, wanted) = (values.len(), results.len());
+        return Err(format!(
+            "found {found} values in place of its results, wanted {wanted}"
+        ));
+    }
+    for (i, (&result, &value)) in results.iter().zip(&values).enumerate() {
+        let wanted = func.ty(result);
+        match func.values.get(value).map(|data| &data.ty) {
+            None => return Err(format!("value {i} is of another function")),
+            Some(found) if found != wanted => {
+                let [found, wanted] = [found, wanted].map(print_type);
+                return Err(format!(
+                    "found {found} in place of result {i}, wanted {wanted}"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(values)
 }
 
 /// Gives equal operations on equal operands one result.
@@ -230,6 +346,7 @@ fn share(func: &mut Func, registry: &Registry) -> bool {
                     .collect();
                 for (old, new) in pairs {
                     replaced[old] = Some(new);
+                    func.record(old, new);
                 }
                 joined.entry(first).or_default().push(op);
                 changed = true;

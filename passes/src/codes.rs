@@ -245,6 +245,18 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold in.ir",
         "name the sizes with `dims`, or write those that are known",
     );
+    ROW_ABSENT = Code::input(
+        "row-absent",
+        "remark: a target has no row for the family of an operation, so that the operation takes row-major order at every port",
+        "an operation of a library user whose family no row of the target names",
+        "add a row for the family to the target's file, with the layouts that the machine takes",
+    );
+    RULE_BROKEN = Code::input(
+        "rule-broken",
+        "a rule of a library user replaces nothing, has results of another number or type, or rewrites an operation again and again",
+        "a rule whose patch never calls `Patch::replace`",
+        "mend the rule; `Canonicalize::refusals` says where a rule does not apply",
+    );
     TARGET_WANTS_SIZES = Code::command(
         "target-wants-sizes",
         "a size is unknown and the target pads blocks, for which it must be known",
@@ -314,6 +326,16 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=fold-views in.ir",
         "`optc --list-passes` shows the passes",
     );
+    UNKNOWN_PORT = Code::command(
+        "unknown-port",
+        "an option or a boundary names an argument or result that the function does not have, or that is no tensor",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --pass=view-fold --free-boundary=z in.ir",
+        "the message lists the names there are",
+    );
     UNKNOWN_RULE = Code::command(
         "unknown-rule",
         "no search rule has this name",
@@ -343,4 +365,12 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "no program that causes it is known",
         "this is a defect of optc: report it with the program",
     );
+}
+
+/// The codes of passes that programs around them report, too.
+pub mod shared {
+    use optc_ir::Code;
+
+    /// An option names an argument or result that does not exist.
+    pub const UNKNOWN_PORT: Code = super::UNKNOWN_PORT;
 }

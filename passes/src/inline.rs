@@ -501,7 +501,9 @@ impl<'m> Splice<'m> {
             let results = results.into_iter().map(|v| (v, func.ty(v).clone()));
             let results = results.collect();
             let frame = Frame::new(func, target, &operands, results, loc);
-            replaced.extend(self.copy(func, frame));
+            let results = self.copy(func, frame);
+            results.iter().for_each(|&(old, new)| func.record(old, new));
+            replaced.extend(results);
         }
         for value in &mut func.results {
             resolve(value, &replaced);
@@ -591,6 +593,7 @@ impl<'m> Frame<'m> {
 
     /// The results of the call and the values that replace them.
     fn finish(&self, func: &mut Func) -> Vec<(Value, Value)> {
+        func.record_copy(self.func, |value| self.values[value.index()]);
         let returned = self.func.results.iter().map(|&v| self.value(v));
         let wanted = self.results.iter().zip(returned);
         wanted

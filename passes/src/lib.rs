@@ -33,7 +33,7 @@ pub mod view_fold;
 use std::sync::Arc;
 
 pub use boundary::Boundary;
-pub use codes::CODES;
+pub use codes::{CODES, shared as shared_codes};
 pub use pass::{
     Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, PassList, Phase, RuleInfo,
     Stage,

@@ -3,14 +3,17 @@
 use crate::codes;
 use crate::pass::{Changed, Options, Outcome, PassContext, PassInfo, Phase, Stage};
 use optc_check::{check_memory, check_target};
-use optc_ir::{Diagnostic, Module, text, verify};
+use optc_ir::{Diagnostic, Module, text, trace, verify};
 use std::time::{Duration, Instant};
 
 /// The manager's work around each pass.
 #[derive(Default)]
 pub struct Hooks<'a> {
-    /// Verify the module after each pass; once its layouts are chosen, also verify that the target takes them.
+    /// After each pass also check the memory of the module and, once its layouts are chosen, that the target takes them.
     pub verify_each: bool,
+    /// Do not check that a pass leaves a well-formed module. The check takes time linear in the module; without it a
+    /// defect of a pass shows itself later, or not at all.
+    pub unverified: bool,
     /// Called after each pass with its name, the module before (if `keep_before`) and after.
     pub after: Option<AfterHook<'a>>,
     /// True if `after` gets the text before the pass.
@@ -26,6 +29,7 @@ impl std::fmt::Debug for Hooks<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hooks")
             .field("verify_each", &self.verify_each)
+            .field("unverified", &self.unverified)
             .finish_non_exhaustive()
     }
 }
@@ -42,8 +46,7 @@ pub struct Timing {
 /// Runs a pipeline.
 ///
 /// # Errors
-/// A pass refused the module, ran outside its phases, or left it invalid (with `verify_each`, and
-/// always in debug builds).
+/// A pass refused the module, ran outside its phases, or left it invalid.
 pub fn run(
     module: &mut Module,
     stages: &[Stage],
@@ -75,6 +78,7 @@ fn run_one(
         .in_scope(|| stage.pass.run(module, cx))
         .map_err(|d| vec![*d])?;
     cx.options = Options::default();
+    trace::settle(module, &cx.registry, info.name);
     if let Some(report) = report {
         cx.reports.add(info.name, report);
     }
@@ -92,7 +96,7 @@ fn run_one(
     {
         is_unchanged(info, before, module)?;
     }
-    is_sound(info, module, cx, hooks.verify_each)?;
+    is_sound(info, module, cx, hooks)?;
     if let Some(after) = &mut hooks.after {
         after(
             info.name,
@@ -133,7 +137,7 @@ fn is_sound(
     info: &PassInfo,
     module: &Module,
     cx: &PassContext,
-    verify_each: bool,
+    hooks: &Hooks<'_>,
 ) -> Result<(), Vec<Diagnostic>> {
     let after = |mut diags: Vec<Diagnostic>| {
         for diag in &mut diags {
@@ -141,8 +145,11 @@ fn is_sound(
         }
         diags
     };
-    if verify_each || cfg!(debug_assertions) {
+    let verify_each = hooks.verify_each;
+    if !hooks.unverified || verify_each || cfg!(debug_assertions) {
         verify::verify(module, &cx.registry).map_err(after)?;
+    }
+    if verify_each || cfg!(debug_assertions) {
         let diags = check_memory(module, &cx.registry);
         if !diags.is_empty() {
             return Err(after(diags));

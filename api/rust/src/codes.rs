@@ -64,6 +64,12 @@ codes! {
         "optc --pass=view-fold -o out.ir --certificate ./out.ir in.ir",
         "give each output a path of its own",
     );
+    STALE_HANDLE = Code::input(
+        "stale-handle",
+        "a value or operation is of another program, or of a program that a pass has replaced since",
+        "`answer.fate(value)` with a value of `answer.program()`",
+        "`Answer::fate` takes the values of the program that went in, and gives those of the result",
+    );
     TARGET_FILE = Code::command(
         "target-file",
         "a target file is not well formed",
@@ -103,4 +109,6 @@ pub mod shared {
     pub const INTERNAL_ERROR: Code = super::INTERNAL_ERROR;
     /// A file cannot be written.
     pub const IO_WRITE: Code = super::IO_WRITE;
+    /// An option names an argument or result that does not exist.
+    pub const UNKNOWN_PORT: Code = optc_passes::shared_codes::UNKNOWN_PORT;
 }

@@ -1,7 +1,7 @@
 //! The error type of the façade: diagnostics, and the source to which they point.
 
 use crate::codes;
-use optc_ir::{Diagnostic, Severity};
+use optc_ir::{Diagnostic, OpError, Severity};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +21,13 @@ pub struct Error {
     pub file: String,
     /// The text to which the diagnostics' labels point; empty if there is none.
     pub source: Arc<str>,
+}
+
+impl From<OpError> for Error {
+    /// The error of an operation that is built.
+    fn from(error: OpError) -> Error {
+        Error::about("<built>", error.into())
+    }
 }
 
 impl Error {

@@ -71,7 +71,7 @@ fn read_bounded(
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         let made = bytes.try_reserve_exact(room);
         made.map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
-        Ok(bytes)
+        Ok::<Vec<u8>, Error>(bytes)
     };
     let (mut pieces, mut found) = (Vec::new(), 0u64);
     loop {

@@ -27,6 +27,7 @@
 //! add it to [`Compiler::registry_mut`]. To add a pass, implement [`Pass`] and add it to [`Compiler::passes_mut`]. To
 //! add rewrite rules, see [`passes::canonicalize::Canonicalize`] and [`passes::view_fold::ViewFold`].
 
+mod answer;
 pub mod codes;
 mod compiler;
 mod error;
@@ -36,8 +37,10 @@ mod json;
 mod output;
 mod picture;
 mod program;
+mod stored;
 mod target;
 
+pub use answer::{Absence, Answer, Conversion, Fate, Holder, Located, OpOf, Tiles, ViewDecision};
 pub use compiler::{Compiler, Report};
 pub use error::Error;
 pub use format::Format;
@@ -48,6 +51,7 @@ pub use output::{
 };
 pub use picture::{State, arena_to_svg, layouts_to_svg, to_dot, to_svg};
 pub use program::Program;
+pub use stored::Stored;
 pub use target::{default_target, find_target};
 
 pub use optc_check::MemoryUse;
@@ -60,7 +64,7 @@ pub use optc_ir::{
     Structure, Tensor, TensorType, Traffic, Type, Value, ValueData, ValueDef, ViewDims, attributes,
     codes, words,
 };
-pub use optc_passes::view_fold::FoldReport;
+pub use optc_passes::view_fold::{FoldReport, Freed, Keeper, NamedEnd, Proof, Reason};
 pub use optc_passes::{
     Boundary, Changed, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Reports, Stage,
 };

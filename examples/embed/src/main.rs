@@ -1,173 +1,196 @@
-//! optc inside another compiler: build a program, load a target, fold, walk the result.
+//! optc inside another compiler: an IR of its own goes in, layouts come out, and loops of its own run them.
 //!
-//! The program is one attention block as a front end would give it: the heads are split by a
-//! reshape and a transpose, and merged by a transpose and a reshape.
+//! The program is one attention block. Its heads are split by a reshape and a transpose, and merged by a transpose and a
+//! reshape. The loops read and write each value where the answer says, and the reshapes and transposes are gone.
+
+#![expect(clippy::print_stdout, reason = "this is a program")]
 
 use optc::ops::{Matmul, Reshape, Softmax, Transpose};
-use optc::{
-    Compiler, DType, Error, FoldReport, FuncBuilder, Module, OpError, Program, Registry, Stats,
-    TensorType, Value,
-};
-use std::sync::Arc;
+use optc::{Answer, Compiler, DType, Error, Fate, FuncBuilder, Module, TensorType, Value};
+use std::collections::HashMap;
 
-const BATCH: u64 = 2;
-const LENGTH: u64 = 5;
-const HEADS: u64 = 3;
-const DEPTH: u64 = 4;
+/// An operation of the compiler's own IR. Operands are numbers of earlier nodes.
+enum Node {
+    Input(&'static str, Vec<u64>),
+    Matmul(usize, usize),
+    Reshape(usize, Vec<u64>),
+    Transpose(usize, Vec<i64>),
+    Softmax(usize),
+}
+
+fn attention(batch: u64, length: u64, heads: u64, depth: u64) -> Vec<Node> {
+    let width = heads * depth;
+    let mut nodes = vec![Node::Input("x", vec![batch, length, width])];
+    let mut add = |node| {
+        nodes.push(node);
+        nodes.len() - 1
+    };
+    let mut split = Vec::new();
+    for name in ["wq", "wk", "wv"] {
+        let weight = add(Node::Input(name, vec![width, width]));
+        let flat = add(Node::Matmul(0, weight));
+        let cut = add(Node::Reshape(flat, vec![batch, length, heads, depth]));
+        split.push(add(Node::Transpose(cut, vec![0, 2, 1, 3])));
+    }
+    let keys = add(Node::Transpose(split[1], vec![0, 1, 3, 2]));
+    let scores = add(Node::Matmul(split[0], keys));
+    let shares = add(Node::Softmax(scores));
+    let mixed = add(Node::Matmul(shares, split[2]));
+    let rows = add(Node::Transpose(mixed, vec![0, 2, 1, 3]));
+    add(Node::Reshape(rows, vec![batch, length, width]));
+    nodes
+}
+
+/// The bridge: the nodes as a module, and the value of each node.
+fn bridge(compiler: &Compiler, nodes: &[Node]) -> Result<(Module, Vec<Value>), Error> {
+    let mut b = FuncBuilder::new(compiler.registry());
+    let mut values: Vec<Value> = Vec::new();
+    for node in nodes {
+        let value = match node {
+            Node::Input(name, shape) => b.arg(name, TensorType::fixed(shape, DType::F32)),
+            Node::Matmul(x, y) => b.one(&Matmul { to: None }, &[values[*x], values[*y]])?,
+            Node::Reshape(x, shape) => b.one(&Reshape::to(shape), &[values[*x]])?,
+            Node::Transpose(x, perm) => b.one(&Transpose { perm: perm.clone() }, &[values[*x]])?,
+            Node::Softmax(x) => b.one(&Softmax { axis: 3 }, &[values[*x]])?,
+        };
+        values.push(value);
+    }
+    let result: Vec<Value> = values.last().copied().into_iter().collect();
+    Ok((b.finish(&result), values))
+}
+
+/// The buffers of a run: one for each value of the result that is no view and no part of another one.
+struct Run<'a> {
+    answer: &'a Answer,
+    buffers: HashMap<Value, Vec<f32>>,
+}
+
+impl Run<'_> {
+    fn shape(&self, value: Value) -> Vec<u64> {
+        let ty = self.answer.program().module.funcs[0].ty(value);
+        ty.as_tensor()
+            .and_then(TensorType::shape)
+            .expect("sizes are known")
+    }
+
+    /// Calls `f` with every index of a value.
+    fn each(shape: &[u64], mut f: impl FnMut(&[u64])) {
+        for mut number in 0..shape.iter().product() {
+            let mut index = vec![0; shape.len()];
+            for (i, &size) in index.iter_mut().zip(shape).rev() {
+                (*i, number) = (number % size, number / size);
+            }
+            f(&index);
+        }
+    }
+
+    /// The buffer of an element, and the element's place there.
+    fn slot(&self, value: Value, index: &[u64]) -> (Value, usize) {
+        let place = self.answer.place(0, value).expect("a value of the result");
+        let at = place.offset(index).and_then(|at| usize::try_from(at).ok());
+        (place.buffer, at.expect("the index is inside"))
+    }
+
+    fn read(&self, value: Value, index: &[u64]) -> f32 {
+        let (buffer, at) = self.slot(value, index);
+        self.buffers[&buffer][at]
+    }
+
+    /// Computes a value, element by element, where the answer puts it.
+    fn write(&mut self, value: Value, element: impl Fn(&Self, &[u64]) -> f32) {
+        Self::each(&self.shape(value), |index| {
+            let number = element(self, index);
+            let (buffer, at) = self.slot(value, index);
+            let buffer = self.buffers.entry(buffer).or_default();
+            buffer.resize(buffer.len().max(at + 1), f32::NAN);
+            buffer[at] = number;
+        });
+    }
+
+    /// The loops of one operation. A view needs none.
+    fn op(&mut self, name: &str, operands: &[Value], result: Value) {
+        let x = operands[0];
+        match name {
+            "hbir.view" => {}
+            "hbir.layout_convert" => self.write(result, |run, index| run.read(x, index)),
+            "hbir.matmul" => {
+                let depth = self.shape(x).last().copied().unwrap_or(1);
+                let y = operands[1];
+                let rank = self.shape(y).len();
+                self.write(result, |run, index| {
+                    let last = index.len() - 1;
+                    let (mut a, mut b) = (index.to_vec(), index[index.len() - rank..].to_vec());
+                    let term = |k| {
+                        (a[last], b[rank - 2]) = (k, k);
+                        run.read(x, &a) * run.read(y, &b)
+                    };
+                    (0..depth).map(term).sum()
+                });
+            }
+            "hbir.softmax" => {
+                let size = self.shape(x).last().copied().unwrap_or(1);
+                self.write(result, |run, index| {
+                    let mut row = index.to_vec();
+                    let last = row.len() - 1;
+                    let mut exp = |k| {
+                        row[last] = k;
+                        run.read(x, &row).exp()
+                    };
+                    let sum: f32 = (0..size).map(&mut exp).sum();
+                    exp(index[last]) / sum
+                });
+            }
+            other => panic!("no loops for {other}"),
+        }
+    }
+}
+
+/// Folds the nodes and runs the result; returns what the last node holds, in row-major order.
+fn run(nodes: &[Node], input: impl Fn(&str, &[u64]) -> f32) -> Result<Vec<f32>, Error> {
+    let compiler = Compiler::new();
+    let (module, values) = bridge(&compiler, nodes)?;
+    let answer = compiler.fold(&compiler.program("attention", module)?)?;
+    for (number, &value) in values.iter().enumerate() {
+        match answer.fate(value)? {
+            Fate::Held(holders) => println!("node {number}: {}", holders[0]),
+            Fate::Absent(why) => println!("node {number}: {why:?}"),
+            _ => {}
+        }
+    }
+    let (bytes, kept) = (answer.stats().movement_bytes, answer.conversions().len());
+    println!("{bytes} bytes move, in {kept} conversions");
+    let func = &answer.program().module.funcs[0];
+    let mut run = Run {
+        answer: &answer,
+        buffers: HashMap::new(),
+    };
+    for (i, &arg) in func.args.iter().enumerate() {
+        run.write(arg, |_, index| input(&func.arg_key(i), index));
+    }
+    for &op in &func.body {
+        let data = &func.ops[op];
+        run.op(&data.name, &data.operands, data.results[0]);
+    }
+    let (y, mut numbers) = (func.results[0], Vec::new());
+    Run::each(&run.shape(y), |index| numbers.push(run.read(y, index)));
+    Ok(numbers)
+}
+
+fn input(name: &str, index: &[u64]) -> f32 {
+    let seed = name.bytes().map(u64::from).sum::<u64>();
+    let number = index.iter().fold(seed, |sum, i| sum * 31 + i * 7 + 3);
+    (number % 17) as f32 / 17.0 - 0.5
+}
 
 fn main() -> Result<(), Error> {
-    let mut compiler = Compiler::new();
-    compiler.target = Some(Arc::new(optc::find_target("cpu")?));
-    let module = attention(compiler.registry()).expect("the shapes of attention fit");
-    let mut program = compiler.program("attention", module)?;
-    let before = compiler.stats(&program);
-    let report = compiler.compile(&mut program, "canonicalize,view-fold")?;
-    let after = compiler.stats(&program);
-    print(&program, &before, &after);
-    if let Some(fold) = report.reports.get::<FoldReport>() {
-        say(&format!(
-            "proof: {}, at least {} bytes move",
-            fold.proof.name(),
-            fold.lower_bound_bytes
-        ));
-    }
+    let numbers = run(&attention(2, 5, 3, 4), input)?;
+    println!(
+        "the last of {} numbers: {:?}",
+        numbers.len(),
+        numbers.last()
+    );
     Ok(())
 }
 
-/// `x · w`, with the heads as a dimension before the sequence.
-fn project(b: &mut FuncBuilder<'_>, x: Value, w: Value) -> Result<Value, OpError> {
-    let flat = b.one(&Matmul { to: None }, &[x, w])?;
-    let split = b.one(&Reshape::to(&[BATCH, LENGTH, HEADS, DEPTH]), &[flat])?;
-    turn(b, split, &[0, 2, 1, 3])
-}
-
-fn turn(b: &mut FuncBuilder<'_>, x: Value, perm: &[i64]) -> Result<Value, OpError> {
-    let perm = perm.to_vec();
-    b.one(&Transpose { perm }, &[x])
-}
-
-/// Self-attention over `HEADS` heads; the weights of the projections are arguments.
-fn attention(registry: &Registry) -> Result<Module, OpError> {
-    let mut b = FuncBuilder::new(registry);
-    let width = HEADS * DEPTH;
-    let x = b.arg("x", TensorType::fixed(&[BATCH, LENGTH, width], DType::F32));
-    let mut heads = Vec::new();
-    for name in ["wq", "wk", "wv"] {
-        let w = b.arg(name, TensorType::fixed(&[width, width], DType::F32));
-        heads.push(project(&mut b, x, w)?);
-    }
-    let (q, k, v) = (heads[0], heads[1], heads[2]);
-    let turned = turn(&mut b, k, &[0, 1, 3, 2])?;
-    let scores = b.one(&Matmul { to: None }, &[q, turned])?;
-    let weights = b.one(&Softmax { axis: 3 }, &[scores])?;
-    let mixed = b.one(&Matmul { to: None }, &[weights, v])?;
-    let rows = turn(&mut b, mixed, &[0, 2, 1, 3])?;
-    let y = b.one(&Reshape::to(&[BATCH, LENGTH, width]), &[rows])?;
-    b.func.add_result(y, Some("y"));
-    Ok(b.finish(&[]))
-}
-
-/// Every operation of a program with the layout of its first result, in the order of execution.
-fn walk(program: &Program) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for func in &program.module.funcs {
-        for &op in &func.body {
-            let data = &func.ops[op];
-            let ty = data.results.first().and_then(|&v| func.ty(v).as_tensor());
-            let layout = ty.map(|t| t.notation.to_string()).filter(|s| !s.is_empty());
-            found.push((
-                data.name.to_string(),
-                layout.unwrap_or_else(|| "row-major".to_owned()),
-            ));
-        }
-    }
-    found
-}
-
-fn print(program: &Program, before: &Stats, after: &Stats) {
-    for (name, layout) in walk(program) {
-        say(&format!("{name:<20} {layout}"));
-    }
-    say(&format!(
-        "transposes {} -> {}, bytes moved {} -> {}",
-        before.transpose, after.transpose, before.movement_bytes, after.movement_bytes
-    ));
-}
-
-#[expect(clippy::print_stdout, reason = "this is a program")]
-fn say(line: &str) {
-    println!("{line}");
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use optc::Attr;
-    use optc::interp::{EquivalenceOptions, NoData, equivalent};
-
-    fn built(compiler: &Compiler) -> Module {
-        attention(compiler.registry()).unwrap()
-    }
-
-    #[test]
-    fn attention_folds_to_views_and_computes_the_same() {
-        let compiler = Compiler::new();
-        let original = compiler.program("attention", built(&compiler)).unwrap();
-        let mut program = original.clone();
-        compiler
-            .compile(&mut program, "canonicalize,view-fold")
-            .unwrap();
-        assert_eq!(compiler.stats(&original).transpose, 5);
-        let after = compiler.stats(&program);
-        assert_eq!(
-            (after.reshape, after.transpose, after.movement_bytes),
-            (0, 0, 0)
-        );
-        let options = EquivalenceOptions::default();
-        let registry = compiler.registry();
-        equivalent(
-            &original.module,
-            &program.module,
-            registry,
-            &NoData,
-            &NoData,
-            &options,
-        )
-        .unwrap();
-    }
-
-    #[test]
-    fn the_walk_sees_views_in_other_layouts() {
-        let compiler = Compiler::new();
-        let mut program = compiler.program("attention", built(&compiler)).unwrap();
-        compiler
-            .compile(&mut program, "canonicalize,view-fold")
-            .unwrap();
-        let found = walk(&program);
-        assert!(
-            found
-                .iter()
-                .any(|(name, layout)| name == "hbir.view" && layout != "row-major")
-        );
-        assert_eq!(
-            found
-                .iter()
-                .filter(|(name, _)| name == "hbir.matmul")
-                .count(),
-            5
-        );
-    }
-
-    #[test]
-    fn a_program_that_is_wrong_is_refused() {
-        let compiler = Compiler::new();
-        let mut module = built(&compiler);
-        let func = &mut module.funcs[0];
-        let op = func.body[1];
-        func.ops[op]
-            .props
-            .set("shape", Attr::ints(&[BATCH, LENGTH, HEADS, DEPTH + 1]));
-        let error = compiler.program("attention", module).unwrap_err();
-        assert!(error.to_string().contains("error["), "{error}");
-    }
-}
+mod tests;

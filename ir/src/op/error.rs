@@ -1,6 +1,6 @@
 //! Errors of operations that are not well formed.
 
-use crate::diag::CodeName;
+use crate::diag::{CodeName, Diagnostic};
 use crate::tensor::EvalError;
 use thiserror::Error;
 
@@ -31,6 +31,16 @@ impl OpError {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+impl From<OpError> for Diagnostic {
+    fn from(error: OpError) -> Diagnostic {
+        let diagnostic = Diagnostic::error(error.code, error.message);
+        match error.hint {
+            Some(hint) => diagnostic.hint(hint),
+            None => diagnostic,
+        }
     }
 }
 

@@ -68,6 +68,14 @@ pub struct Part {
     pub dims: Vec<Along>,
 }
 
+impl Part {
+    /// The part and the whole as values of an operation; `None` if it has no such ports.
+    #[must_use]
+    pub fn ends(&self, op: &OpData) -> Option<(Value, Value)> {
+        self.part.value(op).zip(self.whole.value(op))
+    }
+}
+
 impl Port {
     /// The number of the port among the operands or the results.
     #[must_use]

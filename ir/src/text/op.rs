@@ -325,7 +325,7 @@ impl<'s> Parser<'s> {
                         "no such result",
                     ));
                 }
-                Value::from_index(first.index() + used.number as usize)
+                Value::of_table(first.index() + used.number as usize, first.table())
             }
             None if scope.func.bare => self.implicit_arg(scope, used, ty)?,
             None => {
@@ -477,7 +477,7 @@ impl<'s> Parser<'s> {
             at += count as usize;
             self.define(scope, def.name, def.span, Slot::Values { first, count })?;
             for i in 0..count {
-                let value = Value::from_index(first.index() + i as usize);
+                let value = Value::of_table(first.index() + i as usize, first.table());
                 let name = if count == 1 {
                     Arc::from(def.name)
                 } else {

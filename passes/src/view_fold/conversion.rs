@@ -3,6 +3,7 @@
 use super::reason::Reason;
 use optc_ir::size::Size;
 use optc_ir::{Op, Value};
+use optc_layout::Layout;
 
 /// One conversion that stays.
 #[derive(Clone, Debug)]
@@ -19,10 +20,12 @@ pub struct Conversion {
     pub words: String,
     /// True if the converted value is known at compile time, where the conversion happens then.
     pub constant: bool,
-    /// The layouts, as texts.
-    pub from: String,
-    /// See `from`.
-    pub to: String,
+    /// The layout before, in which numbers stand for unknown sizes.
+    pub from: Layout,
+    /// The layout after, in the same way.
+    pub to: Layout,
+    /// Both layouts in words, with the names of unknown sizes.
+    pub words_of_layouts: [String; 2],
     /// The operations of the old function that read the converted copy; `None` is the boundary.
     pub readers: Vec<Option<Op>>,
     /// The chain of operations to the one that fixes the order before the conversion.

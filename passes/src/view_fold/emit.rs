@@ -36,6 +36,8 @@ pub(crate) struct Emitted {
     pub(crate) operations: Vec<(Op, Op)>,
     /// Values of the old function that are read, and the new values that hold them.
     pub(crate) held: Vec<(Value, Value)>,
+    /// If the places of values are recorded: more pairs, of values that are stored and their copies.
+    pub(crate) stored: Vec<(Value, Value)>,
 }
 
 pub(crate) struct Emitter<'a> {
@@ -108,7 +110,12 @@ impl<'a> Emitter<'a> {
         }
         out.results();
         out.drop_remade();
+        let stored = match out.e.old.trace {
+            Some(_) => out.stored(),
+            None => Vec::new(),
+        };
         Emitted {
+            stored,
             func: out.new,
             conversions: out.conversions,
             turned: out.turned,
@@ -120,6 +127,17 @@ impl<'a> Emitter<'a> {
 }
 
 impl Output<'_, '_> {
+    /// Each value that is stored, with its copies in the order in which they were made.
+    fn stored(&self) -> Vec<(Value, Value)> {
+        let groups = &self.e.graph.groups;
+        let copies = self.copies.iter();
+        let copies = copies.map(|((group, _), &value)| (groups[*group].root, value));
+        let direct = self.direct.iter().map(|((of, _), &value)| (*of, value));
+        let mut all: Vec<(Value, Value)> = copies.chain(direct).collect();
+        all.sort_by_key(|&(of, value)| (value, of));
+        all
+    }
+
     fn produced(&self, group: Group) -> LayoutId {
         self.e.candidates[group][self.e.choice.groups[group].produced]
     }
@@ -461,9 +479,12 @@ impl Output<'_, '_> {
         };
         let mut bytes = self.e.layouts.amount(from);
         bytes.add(&self.e.layouts.amount(to), self.e.sizes);
-        let (from, to) = (self.text(from), self.text(to));
+        let words_of_layouts = [self.text(from), self.text(to)];
         let words = bytes.words(self.e.sizes);
-        self.say(value, || format!("converted from {from} to {to}, {words}"));
+        self.say(value, || {
+            let [from, to] = &words_of_layouts;
+            format!("converted from {from} to {to}, {words}")
+        });
         self.conversion_of.insert(value, self.conversions.len());
         let readers = vec![reader];
         self.conversions.push(Conversion {
@@ -473,8 +494,9 @@ impl Output<'_, '_> {
             words,
             polynomial: bytes.polynomial(),
             constant,
-            from,
-            to,
+            from: self.e.layouts.get(from).clone(),
+            to: self.e.layouts.get(to).clone(),
+            words_of_layouts,
             readers,
             forced_by: None,
             wanted_by: None,

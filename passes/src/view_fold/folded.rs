@@ -12,6 +12,8 @@ pub(crate) struct Folded {
     pub(crate) operations: Vec<(Op, Op)>,
     /// Values of the old function that are read, and the new values that hold them.
     pub(crate) held: Vec<(Value, Value)>,
+    /// More such pairs, see [`super::emit::Emitted::stored`].
+    pub(crate) stored: Vec<(Value, Value)>,
     /// Arguments and results, and whether each is free to have any layout.
     pub(crate) ends: Vec<(End, bool)>,
     /// Operations of the old function that are computed several times, and how many times.

@@ -4,6 +4,8 @@ use super::alternatives::{Folding, alternatives};
 use super::attempt::{Attempt, attempt};
 use super::folded::Folded;
 use super::groups::Functions;
+use super::maps::FastMap;
+use super::reason::Reason;
 use super::reasons::Reasons;
 use super::shared::Shared;
 use super::trade;
@@ -11,7 +13,7 @@ use super::twice;
 use crate::codes;
 use crate::pass::PassContext;
 use optc_ir::size::SizeTable;
-use optc_ir::{Diagnostic, Func};
+use optc_ir::{Diagnostic, Func, Op};
 use optc_solver::movement;
 
 /// Folds a function, with cheap values computed several times where that moves fewer bytes.
@@ -99,12 +101,19 @@ fn finished(
         reasons.try_larger_caps();
     }
     reasons.explain(&mut conversions, &choice);
+    let now: FastMap<Op, Op> = emitted.operations.iter().copied().collect();
+    for conversion in &mut conversions {
+        if let Some(Reason::Operations { ops, .. }) = &mut conversion.reason {
+            *ops = ops.iter().filter_map(|op| now.get(op).copied()).collect();
+        }
+    }
     let (freed, cap) = (reasons.freed(), reasons.cap());
     let trials = reasons.trials();
     Folded {
         func: emitted.func,
         operations: emitted.operations,
         held: emitted.held,
+        stored: emitted.stored,
         ends: graph.ends(),
         repeated: Vec::new(),
         saved: 0,

@@ -101,9 +101,9 @@ use layouts::Layouts;
 use optc_check::amount::amount;
 use optc_check::stats::Stats;
 use optc_ir::size::SizeTable;
-use optc_ir::{Attr, Diagnostic, Module, name_sizes};
-pub use reason::Reason;
-use remarks::{remark_conversions, remark_copies};
+use optc_ir::{Attr, Diagnostic, Module, name_sizes, trace};
+pub use reason::{Freed, Keeper, NamedEnd, Reason};
+use remarks::{remark_conversions, remark_copies, remark_families};
 pub use report::{FoldReport, Proof};
 pub use rows::Compiled;
 pub use rule::SearchRule;
@@ -200,6 +200,7 @@ impl Pass for ViewFold {
     }
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
+        cx.boundary.check(module)?;
         let shared = self.shared(&cx.options)?;
         let limit = bufferize::limit(&cx.options, &INFO)?;
         let (before, said) = (limit.map(|_| module.clone()), cx.remarks.len());
@@ -243,7 +244,10 @@ fn fold_with(
         total.add(index, &folded, witness, &sizes);
         twice::remark(func, &folded, cx);
         shared.rules.ran_twice(&folded.repeated);
-        funcs.push(folded.func);
+        let mut new = folded.func;
+        let pairs = folded.held.iter().chain(&folded.stored).copied();
+        new.trace = trace::moved(func, &cx.registry, pairs, INFO.name);
+        funcs.push(new);
     }
     let kept = module.funcs.iter().find(|f| functions.keeps_boundary(f));
     total.kept = kept.map(|f| f.name.to_string());
@@ -307,6 +311,7 @@ impl Rest {
             .add(&amount(before.polynomials.copy, before.copy_bytes), &sizes);
         total.compare(&after, &sizes)?;
         remark_copies(module, &total.copies, cx);
+        remark_families(module, cx);
         let report = total.report(&after, tally, cx, module);
         remark_conversions(&report, &original, cx);
         tracing::info!(

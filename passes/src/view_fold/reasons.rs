@@ -13,12 +13,13 @@ use super::choose::Choice;
 use super::conversion::Conversion;
 use super::groups::{Graph, Node, NodeKind, Pin};
 use super::maps::{FastMap, FastSet};
-use super::reason::Reason;
+use super::reason::{Freed, Keeper, NamedEnd, Reason};
 use super::search::MASK_BITS;
 use super::shared::Shared;
 use crate::names::reader_name;
 use crate::pass::PassContext;
-use optc_ir::{FreedomClass, Func, Value};
+use optc_check::End;
+use optc_ir::{FreedomClass, Func, Op, Value};
 
 /// The most programs that are searched to explain the conversions of one function. Further remedies are left out.
 const TRIALS: usize = 11;
@@ -168,24 +169,25 @@ impl<'a> Reasons<'a> {
             if declared.is_empty() {
                 return Some(Reason::Boundary);
             }
-            options.push("`--free-boundary`".to_owned());
+            options.push(Freed::All);
         }
         if !options.is_empty() {
-            let ports = declared.iter().map(|&port| self.port_words(port)).collect();
+            let ports = self.named_ends(&declared);
             return Some(Reason::Pinned { ports, options });
         }
         if let Some(&(port, pin)) = ports.iter().find(|(_, pin)| *pin != Pin::Declared) {
-            let (port, keeper) = (self.port_words(port), self.keeper(pin));
+            let keeper = self.keeper(pin);
+            let port = self.named_end(port)?;
             return Some(Reason::Kept { port, keeper });
         }
         // If a free boundary was not tried, the ports that fix the orders are named, and operations are not blamed.
         if self.has_declared() && !self.tried.contains_key(&Remedy::FreeAll) {
-            let ports: Vec<String> = declared.iter().map(|&port| self.port_words(port)).collect();
+            let ports = self.named_ends(&declared);
             let options = Vec::new();
             return (!ports.is_empty()).then_some(Reason::Pinned { ports, options });
         }
         if let Some(bytes) = self.elsewhere(of) {
-            let ports = declared.iter().map(|&port| self.port_words(port)).collect();
+            let ports = self.named_ends(&declared);
             let now = self.now.bytes;
             return Some(Reason::Size { ports, bytes, now });
         }
@@ -193,7 +195,13 @@ impl<'a> Reasons<'a> {
             Some(max_layouts) if self.helps(&Remedy::Cap(max_layouts), of) => {
                 Reason::Cap { max_layouts }
             }
-            _ => Reason::Operations(self.operations(anchors)),
+            _ => {
+                let ops = anchors.into_iter().flatten();
+                Reason::Operations {
+                    ops: ops.filter_map(|node| self.op(node)).collect(),
+                    words: self.operations(anchors),
+                }
+            }
         };
         Some(reason)
     }
@@ -232,42 +240,32 @@ impl<'a> Reasons<'a> {
 
     /// The options that free some of these ports and remove the conversion: each option that frees a single port, else
     /// the one that frees all of them.
-    fn options(&mut self, of: Value, ports: &[Node]) -> Vec<String> {
+    fn options(&mut self, of: Value, ports: &[Node]) -> Vec<Freed> {
         let keys: Vec<String> = ports.iter().map(|&port| self.key(port)).collect();
         if !self.is_entry || !keys.iter().all(|key| can_be_named(key)) {
             return Vec::new();
         }
         let mut options = Vec::new();
-        for key in &keys {
+        for (&port, key) in ports.iter().zip(&keys) {
             let one = vec![key.clone()];
             if self.tries_and_helps(Remedy::Free(one.clone()), of) {
-                options.push(self.option(&one));
+                options.push(self.option(&[port], &one));
             }
         }
         if options.is_empty()
             && 1 < keys.len()
             && self.tries_and_helps(Remedy::Free(keys.clone()), of)
         {
-            options.push(self.option(&keys));
+            options.push(self.option(ports, &keys));
         }
         options
     }
 
     /// The option that frees these ports and those that are free already.
-    fn option(&self, keys: &[String]) -> String {
-        let all: Vec<&str> = self
-            .cx
-            .boundary
-            .free
-            .iter()
-            .chain(keys)
-            .map(String::as_str)
-            .collect();
-        let all = all.join(",");
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.,:/+@%".contains(c);
-        match all.chars().all(plain) {
-            true => format!("`--free-boundary={all}`"),
-            false => format!("`--free-boundary='{all}'`"),
+    fn option(&self, ports: &[Node], keys: &[String]) -> Freed {
+        Freed::Ends {
+            ends: ports.iter().filter_map(|&port| self.end(port)).collect(),
+            keys: self.cx.boundary.free.iter().chain(keys).cloned().collect(),
         }
     }
 
@@ -322,36 +320,53 @@ impl<'a> Reasons<'a> {
         }
     }
 
+    /// The argument or result that a node is.
+    fn end(&self, port: Node) -> Option<End> {
+        match self.graph.nodes[port].kind {
+            NodeKind::Arg(i) => Some(End::Arg(i)),
+            NodeKind::Return(i) => Some(End::Result(i)),
+            NodeKind::Op(_) | NodeKind::Alias(..) => None,
+        }
+    }
+
+    /// The operation that a node is.
+    fn op(&self, node: Node) -> Option<Op> {
+        match self.graph.nodes[node].kind {
+            NodeKind::Op(op) => Some(op),
+            NodeKind::Arg(_) | NodeKind::Return(_) | NodeKind::Alias(..) => None,
+        }
+    }
+
     /// The name of a port in options.
     fn key(&self, port: Node) -> String {
-        match self.graph.nodes[port].kind {
-            NodeKind::Arg(i) => self.func.arg_key(i),
-            NodeKind::Return(i) => self.func.result_key(i),
-            NodeKind::Op(_) | NodeKind::Alias(..) => String::new(),
+        match self.end(port) {
+            Some(End::Arg(i)) => self.func.arg_key(i),
+            Some(End::Result(i)) => self.func.result_key(i),
+            None => String::new(),
         }
     }
 
-    fn port_words(&self, port: Node) -> String {
-        match self.graph.nodes[port].kind {
-            NodeKind::Return(i) => format!("result {i}"),
-            NodeKind::Arg(i) => match &self.func.values[self.func.args[i]].name {
-                Some(name) => format!("argument %{name}"),
-                None => format!("argument {i}"),
-            },
-            NodeKind::Op(_) | NodeKind::Alias(..) => String::new(),
-        }
+    fn named_end(&self, port: Node) -> Option<NamedEnd> {
+        let end = self.end(port)?;
+        let name = match end {
+            End::Arg(i) => self.func.values[self.func.args[i]].name.clone(),
+            End::Result(_) => None,
+        };
+        Some(NamedEnd { end, name })
     }
 
-    fn keeper(&self, pin: Pin) -> String {
+    fn named_ends(&self, ports: &[Node]) -> Vec<NamedEnd> {
+        let ports = ports.iter();
+        ports.filter_map(|&port| self.named_end(port)).collect()
+    }
+
+    fn keeper(&self, pin: Pin) -> Keeper {
         match pin {
-            Pin::Declared => "the function declares it".to_owned(),
-            Pin::Called => format!(
-                "@{} is called, so its arguments and results keep the layouts that it declares; the pass `inline` removes the call",
-                self.func.name
-            ),
-            Pin::Shared => "it shares its memory (`hbir.alias`)".to_owned(),
-            Pin::Option => "`--pin` gives it".to_owned(),
-            Pin::Written => "the file gives it".to_owned(),
+            Pin::Declared => Keeper::Declared,
+            Pin::Called => Keeper::Called(self.func.name.clone()),
+            Pin::Shared => Keeper::Shared,
+            Pin::Option => Keeper::Option,
+            Pin::Written => Keeper::Written,
         }
     }
 
@@ -361,7 +376,7 @@ impl<'a> Reasons<'a> {
         let mut names: Vec<String> = Vec::new();
         let mut priced = false;
         for node in anchors.into_iter().flatten() {
-            let NodeKind::Op(op) = self.graph.nodes[node].kind else {
+            let Some(op) = self.op(node) else {
                 continue;
             };
             let sig = self.graph.nodes[node].signature;
@@ -432,9 +447,7 @@ impl<'a> Reasons<'a> {
 
     /// The reason why an operation takes one order on any target, if it does.
     fn takes(&self, node: Node, name: &str) -> Option<String> {
-        let NodeKind::Op(op) = self.graph.nodes[node].kind else {
-            return None;
-        };
+        let op = self.op(node)?;
         let signature = self
             .shared
             .signatures

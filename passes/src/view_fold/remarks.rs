@@ -6,10 +6,11 @@ use crate::codes;
 use crate::elide_copies::Left;
 use crate::names::{name_of, reader_name};
 use crate::pass::PassContext;
+use indexmap::IndexSet;
 use optc_check::stats::CostClass;
 use optc_check::{Source, items};
 use optc_ir::size::SizeTable;
-use optc_ir::{Diagnostic, Func, Module, Op, Structure};
+use optc_ir::{Diagnostic, FreedomClass, Func, Module, Op, Structure};
 
 /// Adds one remark a conversion: its cause, its cost, and the changes that would remove it.
 pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mut PassContext) {
@@ -28,8 +29,8 @@ pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mu
             .collect();
         let message = format!(
             "{what} of {producer} from {} to {} stays: {}, read by {}",
-            conversion.from,
-            conversion.to,
+            conversion.words_of_layouts[0],
+            conversion.words_of_layouts[1],
             conversion.words,
             readers.join(", ")
         );
@@ -57,7 +58,7 @@ pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mu
             for line in &conversion.left_out {
                 diag = diag.note(line.clone());
             }
-            let chosen = matches!(conversion.reason, Some(Reason::Operations(_)));
+            let chosen = matches!(conversion.reason, Some(Reason::Operations { .. }));
             let (after, least) = (report.bytes_after, report.lower_bound_bytes);
             if chosen && least < after && report.proof == Proof::OptimalInCandidates {
                 diag = diag.note(format!(
@@ -100,6 +101,34 @@ pub(crate) fn remark_copies(module: &Module, left: &Left, cx: &mut PassContext) 
         let why = left.why(item.func, op);
         let why = why.unwrap_or_else(|| no_part(func, op, cx));
         cx.remarks.push(diag.note(why));
+    }
+}
+
+/// Adds one remark for each family of operations that has freedom and no row.
+pub(crate) fn remark_families(module: &Module, cx: &mut PassContext) {
+    let mut seen: IndexSet<&str> = IndexSet::new();
+    for func in &module.funcs {
+        for &op in &func.body {
+            let data = &func.ops[op];
+            let Some(decl) = cx.registry.get(&data.name) else {
+                continue;
+            };
+            let of = func.op_ref(op);
+            let family = decl.family_of(&of);
+            let free = match decl.freedom(&of).class {
+                FreedomClass::Ordered | FreedomClass::Contract | FreedomClass::Window => true,
+                FreedomClass::Rearrange | FreedomClass::Source | FreedomClass::Barrier => false,
+            };
+            if !free || cx.target.row(family).is_some() || !seen.insert(family) {
+                continue;
+            }
+            let message = format!(
+                "target `{}` has no row for the family `{family}`: `{}` takes row-major order at every port",
+                cx.target.name, data.name
+            );
+            let diag = Diagnostic::remark(codes::ROW_ABSENT, message);
+            cx.remarks.push(diag.at(data.span, "this operation"));
+        }
     }
 }
 

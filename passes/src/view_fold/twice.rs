@@ -75,7 +75,7 @@ impl Twice {
         for (old, _) in &mut folded.operations {
             *old = self.op(*old);
         }
-        for (old, _) in &mut folded.held {
+        for (old, _) in folded.held.iter_mut().chain(&mut folded.stored) {
             *old = self.value(*old);
         }
         for conversion in &mut folded.conversions {

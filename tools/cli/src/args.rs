@@ -7,6 +7,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use optc::exec::Isa;
 use optc::layout;
+use optc::passes::Hooks;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -143,9 +144,23 @@ pub(crate) struct CompileArgs {
     /// Bytes that may be alive at once: parts that keep more are copied, and what stays above is refused
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_live: Option<u64>,
-    /// Verify the program after every pass
+    /// After every pass also check the memory, and that the target takes the layouts
     #[arg(long)]
     pub(crate) verify_each: bool,
+    /// Do not check that every pass leaves a well-formed program
+    #[arg(long, conflicts_with = "verify_each")]
+    pub(crate) no_verify: bool,
+}
+
+impl CompileArgs {
+    /// The checks around each pass.
+    pub(crate) fn hooks(&self) -> Hooks<'static> {
+        Hooks {
+            verify_each: self.verify_each,
+            unverified: self.no_verify,
+            ..Hooks::default()
+        }
+    }
 }
 
 #[derive(Args, Debug)]

@@ -1,7 +1,6 @@
 //! Options for the layouts of arguments and results.
 
 use crate::args::CompileArgs;
-use crate::codes;
 use crate::failure::Failure;
 use optc::interp::{argument_keys, result_keys};
 use optc::layout::Notation;
@@ -79,7 +78,7 @@ fn unknown_port(option: &'static str, name: &str, func: &Func) -> Failure {
         func.name
     );
     let hint = format!("wanted one of {}", known.join(", "));
-    let diag = Diagnostic::error(codes::UNKNOWN_PORT, message).note(hint);
+    let diag = Diagnostic::error(optc::codes::shared::UNKNOWN_PORT, message).note(hint);
     Failure::about(option, diag)
 }
 

@@ -176,16 +176,6 @@ optc verify --certificate c.txt other.ir"#,
         "optc layout size 'tensor<4x8xsi8'",
         "write `tensor<4x8xsi8, {…}>` or `s8[4,8]{…}`",
     );
-    UNKNOWN_PORT = Code::command(
-        "unknown-port",
-        "an option names an argument or result that the function does not have, or that is no tensor",
-        &[(
-            "in.ir",
-            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
-        )],
-        "optc --pass=view-fold --free-boundary=z in.ir",
-        "the message lists the names there are",
-    );
     UNKNOWN_VALUE = Code::command(
         "unknown-value",
         "`--explain` names neither a value nor a `loc` of the result",

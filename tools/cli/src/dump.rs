@@ -53,12 +53,11 @@ impl<'a> Dump<'a> {
     /// The hooks that the manager calls after each pass.
     pub(crate) fn hooks(&self) -> Hooks<'_> {
         Hooks {
-            verify_each: self.args.compile.verify_each,
             after: Some(Box::new(|pass, before, module| {
                 self.after(pass, before, module);
             })),
             keep_before: self.args.print_ir_diff,
-            limit: None,
+            ..self.args.compile.hooks()
         }
     }
 

@@ -11,7 +11,6 @@ use optc::exec::{ExecOptions, Executable};
 use optc::interp::npz::{self, NpzError, Packing};
 use optc::interp::{run_naive, run_reference, run_tiled};
 use optc::memory::State;
-use optc::passes::Hooks;
 use optc::{
     Attr, Bindings, Compiler, Diagnostic, Error, Func, Program, Tensor, read_file, write_aside,
 };
@@ -27,12 +26,8 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
     inputs::set_data(&mut program, args.compile.data.as_deref())?;
     inputs::check_bindings(&compiler, &[&program])?;
     let mut cx = inputs::context(&compiler, &program, &args.compile)?;
-    let mut hooks = Hooks {
-        verify_each: args.compile.verify_each,
-        ..Hooks::default()
-    };
     terminal::doing(|| format!("{}: passes", program.name));
-    compiler.run_passes(&mut program, &stages, &mut cx, &mut hooks)?;
+    compiler.run_passes(&mut program, &stages, &mut cx, &mut args.compile.hooks())?;
     let name = inputs::function(&program, args.func.as_deref())?;
     let values = read_values(&program, &name, args.inputs.as_deref(), &compiler.bindings)?;
     let run = match args.exec {

@@ -9,7 +9,7 @@ use crate::inputs::{self, Input};
 use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexMap;
-use optc::passes::{Hooks, TileReport};
+use optc::passes::TileReport;
 use optc::{
     Compiler, FoldReport, MemoryUse, Polynomials, Program, Reports, Size, SizeTable, Stats,
     bound_sizes,
@@ -115,12 +115,8 @@ fn measure(
             estimates: alone.map(|(w, priced)| w.estimates(&target, None, priced, None)),
         });
     }
-    let mut hooks = Hooks {
-        verify_each: args.verify_each,
-        ..Hooks::default()
-    };
     terminal::doing(|| format!("{}: passes", program.name));
-    compiler.run_passes(&mut program, &stages, &mut cx, &mut hooks)?;
+    compiler.run_passes(&mut program, &stages, &mut cx, &mut args.hooks())?;
     let after = compiler.stats(&program);
     let both = priced.zip(price(&program)?);
     let fold = cx.reports.get::<FoldReport>();
