@@ -221,9 +221,9 @@ impl Executable {
         let data = &self.func.ops[step.op];
         let failed = |why: StepError| self.failed(step, why);
         if let Work::Kernel(kernel) = &step.work {
+            let moved = self.computed(step, &**kernel, memory)?;
             entry.threads = self.team.most();
             entry.kernel = kernel.name();
-            let moved = self.computed(step, &**kernel, memory)?;
             entry.moved = moved.bytes();
             return Ok(());
         }

@@ -55,6 +55,8 @@ impl PackElement for i32 {}
 macro_rules! vectors {
     ($($element:ty, $transpose:ident, $fits:expr $(, $transpose_out:ident)?;)*) => {$(
         impl PackElement for $element {
+            /// # Safety
+            /// That of the trait.
             #[inline(always)]
             unsafe fn transpose_vectors(
                 rows: &[&[$element]; 8],
