@@ -8,6 +8,7 @@ use optc_cli::explain::AREAS;
 use optc_ir::{Code, Example};
 use optc_passes::RuleInfo;
 use optc_tests::paths::{files, relative, root};
+use optc_xtask::code::{MOST_LINES, functions_above};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -500,6 +501,14 @@ fn generated_pages_are_up_to_date() {
         stale.is_empty(),
         "{stale:?}: run `cargo run -p optc-xtask -- docs`"
     );
+}
+
+#[test]
+fn functions_have_at_most_80_lines() {
+    let above = |most: usize| functions_above(most).expect("all sources are read");
+    assert!(!above(40).is_empty(), "functions are found");
+    let long = above(MOST_LINES);
+    assert!(long.is_empty(), "split into named stages: {long:#?}");
 }
 
 #[test]

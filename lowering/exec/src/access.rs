@@ -71,6 +71,15 @@ impl Access {
     }
 
     /// Returns whether offsets are a sum by dimension.
+    /// Access of contiguous elements in row-major order.
+    pub(crate) fn row_major(shape: &[usize]) -> Access {
+        let mut strides = vec![1i64; shape.len()];
+        for d in (1..shape.len()).rev() {
+            strides[d - 1] = strides[d] * shape[d] as i64;
+        }
+        Access::strided(shape, &strides)
+    }
+
     pub(crate) fn is_sum(&self) -> bool {
         matches!(self, Access::Sum { .. })
     }
@@ -172,14 +181,11 @@ impl Access {
     pub(crate) fn split(&self, from: usize) -> Option<(Vec<i64>, Vec<Vec<i64>>)> {
         match self {
             Access::Sum { base, tables } => {
-                let head = tables.get(..from)?.to_vec();
-                let mut heads = Vec::new();
                 let outer = Access::Sum {
                     base: *base,
-                    tables: head,
+                    tables: tables.get(..from)?.to_vec(),
                 };
-                outer.each(|offset| heads.push(offset));
-                Some((heads, tables[from..].to_vec()))
+                Some((outer.offsets(), tables[from..].to_vec()))
             }
             Access::Listed { shape, offsets } => {
                 let inner: usize = shape.get(from..)?.iter().product();
@@ -239,6 +245,13 @@ impl Access {
     /// The number of elements.
     pub(crate) fn count(&self) -> usize {
         self.shape().iter().product()
+    }
+
+    /// The offsets of all elements, in row-major order.
+    pub(crate) fn offsets(&self) -> Vec<i64> {
+        let mut all = Vec::with_capacity(self.count());
+        self.each(|offset| all.push(offset));
+        all
     }
 
     /// Calls with the offset of each element in row-major order.
@@ -348,8 +361,7 @@ impl Access {
             {
                 return None;
             }
-            let mut offsets = Vec::with_capacity(access.count());
-            access.each(|offset| offsets.push(offset + by));
+            let offsets = access.clone().moved(*by).offsets();
             parts.push((own[dim..].iter().product::<usize>(), offsets));
         }
         shape[dim] = length;
@@ -409,9 +421,7 @@ impl Access {
                 tables,
             };
         }
-        let mut offsets = Vec::with_capacity(self.count());
-        self.each(|offset| offsets.push(offset));
-        Access::listed(shape.to_vec(), offsets).try_sum()
+        Access::listed(shape.to_vec(), self.offsets()).try_sum()
     }
 }
 
@@ -501,12 +511,6 @@ mod tests {
         (layout, access)
     }
 
-    fn offsets(access: &Access) -> Vec<i64> {
-        let mut all = Vec::new();
-        access.each(|offset| all.push(offset));
-        all
-    }
-
     #[test]
     fn offsets_are_those_of_the_layout() {
         for text in [
@@ -548,7 +552,7 @@ mod tests {
         };
         assert_eq!(listed.clone().try_sum(), listed);
         let part = listed.picked(&[vec![1], vec![1], vec![1], vec![2, 0]]);
-        assert_eq!(offsets(&part), [122, 120]);
+        assert_eq!(part.offsets(), [122, 120]);
         assert_eq!(listed.split(1), None);
         let found = listed.split(2).expect("rows are alike");
         assert_eq!(found.0, heads);
@@ -593,10 +597,10 @@ mod tests {
         let alike = Access::joined(1, &[first.clone(), (rows(&[10, 1], 2).0, 100)]);
         let alike = alike.expect("they lie alike");
         assert!(alike.is_sum());
-        assert_eq!(offsets(&alike), [0, 1, 2, 100, 101, 10, 11, 12, 110, 111]);
+        assert_eq!(alike.offsets(), [0, 1, 2, 100, 101, 10, 11, 12, 110, 111]);
         let other = Access::joined(1, &[first.clone(), (second.0.clone(), 50)]);
         let other = other.expect("they have as many rows");
-        assert_eq!(offsets(&other), [0, 1, 2, 50, 52, 10, 11, 12, 57, 59]);
+        assert_eq!(other.offsets(), [0, 1, 2, 50, 52, 10, 11, 12, 57, 59]);
         assert_eq!(other.shape(), [2, 5]);
         assert_eq!(Access::joined(0, &[first, second]), None);
     }
@@ -604,7 +608,7 @@ mod tests {
     #[test]
     fn reshapes_keep_the_order_of_elements() {
         let (_, rows) = access("tensor<4x6xf32, {order = [1, 0]}>");
-        let before = offsets(&rows);
+        let before = rows.offsets();
         for shape in [
             vec![24],
             vec![2, 2, 6],
@@ -615,13 +619,13 @@ mod tests {
         ] {
             let after = rows.reshaped(&shape);
             assert_eq!(after.shape(), shape);
-            assert_eq!(offsets(&after), before, "{shape:?}");
+            assert_eq!(after.offsets(), before, "{shape:?}");
             let back = after.transposed(&(0..shape.len()).rev().collect::<Vec<_>>());
             assert_eq!(back.count(), 24);
         }
         let part = rows.picked(&[vec![1, 3], vec![0, 1, 2]]);
-        assert_eq!(offsets(&part), [1, 5, 9, 3, 7, 11]);
+        assert_eq!(part.offsets(), [1, 5, 9, 3, 7, 11]);
         let wide = part.broadcast(&[2, 2, 3]);
-        assert_eq!(offsets(&wide)[..6], offsets(&wide)[6..]);
+        assert_eq!(wide.offsets()[..6], wide.offsets()[6..]);
     }
 }

@@ -130,7 +130,7 @@ impl<'a> Steps<'a> {
     }
 
     fn at(&self, op: Op) -> Site<'a> {
-        Site { op, ..self.site }
+        self.site.at(op)
     }
 
     /// Replaces the kernel of an operation's job, and its operands.

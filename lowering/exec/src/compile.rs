@@ -1012,9 +1012,7 @@ impl Builder<'_> {
         let mut offsets = vec![None; numbers.count()];
         for (part, access) in pieces {
             let picked = ops::part(part, &access.shape(), &numbers)?;
-            let mut places = Vec::with_capacity(access.count());
-            access.each(|offset| places.push(offset));
-            let mut places = places.into_iter();
+            let mut places = access.offsets().into_iter();
             picked.each(|number| offsets[number as usize] = places.next());
         }
         let offsets = offsets.into_iter().collect::<Option<Vec<i64>>>()?;

@@ -90,11 +90,7 @@ fn links(step: &Known<'_>, site: Site<'_>) -> Option<Vec<ChainOp>> {
         return Some(links.to_vec());
     }
     let alone = matches!(step.kernel?.family(), Family::Elementwise | Family::Chain);
-    let pieces = pieces(&Site {
-        op: step.op,
-        ..site
-    })
-    .filter(|_| alone)?;
+    let pieces = pieces(&site.at(step.op)).filter(|_| alone)?;
     Some(crate::ops::links(&pieces))
 }
 
@@ -228,11 +224,7 @@ fn scale(
         _ => (own == shape).then(|| list.clone()),
     };
     let values = each(&factors)?.into_iter().zip(each(&terms)?);
-    let mut strides = vec![1; shape.len()];
-    for dim in (1..shape.len()).rev() {
-        strides[dim - 1] = strides[dim] * shape[dim] as i64;
-    }
-    let access = Access::strided(shape, &strides).broadcast(&result.access.shape());
+    let access = Access::row_major(shape).broadcast(&result.access.shape());
     let Access::Sum { base: 0, tables } = access else {
         return None;
     };

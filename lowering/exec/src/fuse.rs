@@ -52,7 +52,7 @@ pub(crate) fn fuse(
     let codes: Vec<Option<Vec<Piece>>> = steps
         .iter()
         .zip(kernels)
-        .map(|(&op, kernel)| kernel.then(|| pieces(&Site { op, ..site }))?)
+        .map(|(&op, kernel)| kernel.then(|| pieces(&site.at(op)))?)
         .collect();
     let mut fusion = Fusion {
         site,

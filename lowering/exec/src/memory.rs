@@ -89,6 +89,20 @@ pub(crate) enum In<'a> {
     Aliased,
 }
 
+impl<'a> In<'a> {
+    /// The bytes of operand `k`, and the number of the value whose offsets its elements have: 0 for the result.
+    pub(crate) fn source<'b>(self, k: usize, out: &'b [u8]) -> (&'b [u8], usize)
+    where
+        'a: 'b,
+    {
+        match self {
+            In::Bytes(bytes) => (bytes, k + 1),
+            In::Aliased => (out, k + 1),
+            In::Inplace => (out, 0),
+        }
+    }
+}
+
 /// The memory of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {

@@ -4,6 +4,9 @@
 //! become one nest for each box of pieces.
 
 use crate::access::Access;
+use crate::error::StepError;
+use crate::memory::In;
+use optc_kernels::error::KernelError;
 use optc_kernels::loops::{Loop, Steps, dimension, ordered, walk};
 use std::ops::Range;
 
@@ -235,6 +238,27 @@ impl<const K: usize> Nest<K> {
             .iter()
             .rposition(|l| strides(l).is_some_and(|(_, steps)| like(&steps)))?;
         strides(&self.outer.remove(at))
+    }
+
+    /// Checks that all elements of the result, which is the first value, and of the operands are within bounds.
+    /// `size` gives the bytes of an element of each value.
+    pub(crate) fn check(
+        &self,
+        ins: &[In<'_>],
+        out: &[u8],
+        size: impl Fn(usize) -> usize,
+    ) -> Result<(), StepError> {
+        let fits = |k: usize, bytes: &[u8]| self.fits(k, bytes.len() / size(k));
+        let mut operands = (1..).zip(ins);
+        let inside = operands.all(|(k, operand)| match operand {
+            In::Bytes(bytes) => fits(k, bytes),
+            In::Aliased => fits(k, out),
+            In::Inplace => size(k) == size(0),
+        });
+        match inside && fits(0, out) {
+            true => Ok(()),
+            false => Err(KernelError::OutOfBounds.into()),
+        }
     }
 
     /// Returns whether every offset of a value is below `n`.

@@ -54,7 +54,11 @@ pub(crate) fn fuse_prologues(
     let results = &site.func.results;
     let others = results.iter().chain(&instead.values);
     others.for_each(|&value| reads(value, None));
-    let mut fused: Vec<PrologueResult> = steps.iter().map(|_| PrologueResult::Stays).collect();
+    let mut prologues = Prologues {
+        steps,
+        fused: steps.iter().map(|_| PrologueResult::Stays).collect(),
+        site,
+    };
     for (at, &op) in steps.iter().enumerate() {
         let contracts = kernels[at] == Some(Family::Contraction);
         if !contracts && kernels[at] != Some(Family::Convolution) {
@@ -62,8 +66,9 @@ pub(crate) fn fuse_prologues(
         }
         let alone = |value: Value| (*readers.get(&value)?).and_then(|op| number.get(&op).copied());
         let to = site.func.ops[op].results.first().and_then(|&v| alone(v));
+        let stays = |step: usize| matches!(prologues.fused[step], PrologueResult::Stays);
         // Of two products that are added, one gives the initial values of the other.
-        let free = |to: usize| kernels[to].is_some() && matches!(fused[to], PrologueResult::Stays);
+        let free = |to: usize| kernels[to].is_some() && stays(to);
         let near = to.filter(|&to| at < to && to - at <= FAR && free(to));
         let mut scales: Scaled = [None; 2];
         let mut multiplied = Vec::new();
@@ -74,8 +79,8 @@ pub(crate) fn fuse_prologues(
                     && alone(operand) == Some(at)
                     && kernels[from] == Some(Family::Elementwise)
             });
-            if let Some(from) = from.filter(|from| matches!(fused[*from], PrologueResult::Stays))
-                && let Some(scale) = scale(steps, &fused, (from, near.unwrap_or(at)), site)
+            if let Some(from) = from.filter(|from| stays(*from))
+                && let Some(scale) = prologues.scale(from, near.unwrap_or(at))
             {
                 scales[side] = Some(scale);
                 multiplied.push(from);
@@ -83,80 +88,138 @@ pub(crate) fn fuse_prologues(
         }
         let sum = near.and_then(|to| {
             let sum = match contracts {
-                true => added(
-                    steps,
-                    &fused,
-                    (at, to),
-                    (scales, instead.products.get(&op)),
-                    site,
-                ),
-                false => normed(steps, &fused, (at, to), site),
+                true => prologues.added((at, to), (scales, instead.products.get(&op))),
+                false => prologues.normed((at, to)),
             };
             Some((sum?, to))
         });
         let whole = || {
-            let own = site.slot(*site.func.ops[op].results.first()?)?;
             let sum = Some(scales).filter(|scales| scales.iter().any(Option::is_some))?;
-            Some((scaled(steps[at], own, sum, site)?, at))
+            Some((scaled(&site.at(op), sum)?, at))
         };
         if let Some(((kernel, operands), to)) = sum.or_else(whole) {
-            multiplied
-                .iter()
-                .for_each(|&from| fused[from] = PrologueResult::Gone);
-            fused[at] = PrologueResult::Gone;
-            fused[to] = PrologueResult::Sum(kernel, operands);
+            let gone = multiplied.into_iter().chain([at]);
+            gone.for_each(|step| prologues.fused[step] = PrologueResult::Gone);
+            prologues.fused[to] = PrologueResult::Sum(kernel, operands);
         }
     }
-    fused
+    prologues.fused
 }
 
-/// The operand of a multiplication and its constant factor, if the operand still has its value at step `to`.
-fn scale(
-    steps: &[Op],
-    fused: &[PrologueResult],
-    (from, to): (usize, usize),
-    site: Site<'_>,
-) -> Option<(Value, f32)> {
-    let data = &site.func.ops[steps[from]];
-    let [a, b] = data.operands[..] else {
-        return None;
-    };
-    let number = |value: Value| match site.number(value)? {
-        (Kind::F32, bits) => Some(f32::from_bits(bits)),
-        _ => None,
-    };
-    let (value, by) = match (number(a), number(b)) {
-        (None, Some(by)) => (a, by),
-        (Some(by), None) => (b, by),
-        _ => return None,
-    };
-    let (slot, own) = (site.slot(value)?, site.slot(*data.results.first()?)?);
-    let same = slot.kind() == Some(Kind::F32)
-        && own.kind() == Some(Kind::F32)
-        && slot.access.shape() == own.access.shape();
-    let result = site.slot(*site.func.ops[steps[to]].results.first()?)?;
-    let written =
-        |i: usize| !matches!(fused[i], PrologueResult::Gone) && site.writes(steps[i], slot);
-    let there = !slot.overlaps(result) && !(from + 1..to).any(written);
-    (&*data.name == Mul::NAME && same && there).then_some((value, by))
+/// A fused kernel, and its operands.
+type Sum = (Box<dyn Kernel>, Vec<Value>);
+
+/// The steps of a function, and the results of fusion so far.
+struct Prologues<'a> {
+    steps: &'a [Op],
+    fused: Vec<PrologueResult>,
+    site: Site<'a>,
+}
+
+impl<'a> Prologues<'a> {
+    fn at(&self, step: usize) -> Site<'a> {
+        self.site.at(self.steps[step])
+    }
+
+    /// Returns whether a slot still has the value of step `from` at step `to`, whose result does not overlap it.
+    fn is_kept(&self, slot: &Slot, (from, to): (usize, usize), result: &Slot) -> bool {
+        let stays = |i: &usize| !matches!(self.fused[*i], PrologueResult::Gone);
+        let mut between = (from + 1..to).filter(stays);
+        !slot.overlaps(result) && !between.any(|i| self.site.writes(self.steps[i], slot))
+    }
+
+    /// The operand of a multiplication and its constant factor, if the operand still has its value at step `to`.
+    fn scale(&self, from: usize, to: usize) -> Option<(Value, f32)> {
+        let (site, data) = (self.site, self.at(from).data());
+        let [a, b] = data.operands[..] else {
+            return None;
+        };
+        let number = |value: Value| match site.number(value)? {
+            (Kind::F32, bits) => Some(f32::from_bits(bits)),
+            _ => None,
+        };
+        let (value, by) = match (number(a), number(b)) {
+            (None, Some(by)) => (a, by),
+            (Some(by), None) => (b, by),
+            _ => return None,
+        };
+        let (slot, own) = (site.slot(value)?, site.slot(*data.results.first()?)?);
+        let same = slot.kind() == Some(Kind::F32)
+            && own.kind() == Some(Kind::F32)
+            && slot.access.shape() == own.access.shape();
+        let result = site.slot(*self.at(to).data().results.first()?)?;
+        let kept = self.is_kept(slot, (from, to), result);
+        (&*data.name == Mul::NAME && same && kept).then_some((value, by))
+    }
+
+    /// A contraction fused with the addition that uses its result, and the operands of both.
+    fn added(&self, of: (usize, usize), (scales, bytes): (Scaled, Option<&Bytes>)) -> Option<Sum> {
+        let site = self.at(of.0);
+        let (own, adds) = (site.data(), self.at(of.1).data());
+        let product = *own.results.first()?;
+        let [left, right] = adds.operands[..] else {
+            return None;
+        };
+        let start = if left == product { right } else { left };
+        if &*adds.name != Add::NAME || start == product || own.operands.len() != 2 {
+            return None;
+        }
+        let result = site.slot(*adds.results.first()?)?;
+        let begins = site.slot(start)?;
+        // Sums of 16 bits would have to be rounded before the addition.
+        if matches!(result.kind()?, Kind::F16 | Kind::BF16) {
+            return None;
+        }
+        let exact = begins.range() == result.range() && begins.access == result.access;
+        let same = site.slot(product)?.access.shape() == result.access.shape();
+        let mut operands = read(&own.operands, scales);
+        if let Some(bytes) = bytes {
+            bytes.read(&mut operands);
+        }
+        let valid = self.operands_valid(of, &operands, result);
+        if !same || begins.overlaps(result) && !exact || !valid {
+            return None;
+        }
+        let contract = Contract::to(&site, result, Some(begins), None, scales, bytes)?;
+        operands.push(start);
+        Some((Box::new(contract), operands))
+    }
+
+    /// A convolution with the norm that uses its result folded into it, and its operands.
+    fn normed(&self, of: (usize, usize)) -> Option<Sum> {
+        let (site, norm) = (self.at(of.0), self.at(of.1));
+        let factors = known_factors(&norm)?;
+        let (own, norm) = (site.data(), norm.data());
+        let result = site.slot(*norm.results.first()?)?;
+        let sums = *own.results.first()?;
+        let same = norm.operands.first() == Some(&sums)
+            && site.slot(sums)?.access.shape() == result.access.shape();
+        if !same || !self.operands_valid(of, &own.operands, result) {
+            return None;
+        }
+        let convolution = Convolution::normed(&site, result, factors)?;
+        Some((Box::new(convolution), own.operands.clone()))
+    }
+
+    /// Returns whether operands still have the values of the first step at the second one, whose result does not
+    /// overlap them.
+    fn operands_valid(&self, of: (usize, usize), operands: &[Value], result: &Slot) -> bool {
+        let mut slots = operands.iter().map(|&operand| self.site.slot(operand));
+        slots.all(|slot| slot.is_some_and(|slot| self.is_kept(slot, of, result)))
+    }
 }
 
 /// A contraction with scaled operands and no addition, and its operands.
-fn scaled(
-    op: Op,
-    result: &Slot,
-    scales: Scaled,
-    site: Site<'_>,
-) -> Option<(Box<dyn Kernel>, Vec<Value>)> {
-    let of = Site { op, ..site };
-    let operands = &site.func.ops[op].operands;
-    let start = match operands[..] {
+fn scaled(of: &Site<'_>, scales: Scaled) -> Option<Sum> {
+    let data = of.data();
+    let result = of.slot(*data.results.first()?)?;
+    let start = match data.operands[..] {
         [_, _] => None,
-        [_, _, start] => Some(site.slot(start)?),
+        [_, _, start] => Some(of.slot(start)?),
         _ => return None,
     };
-    let contract = Contract::to(&of, result, start, None, scales, None)?;
-    Some((Box::new(contract), read(operands, scales)))
+    let contract = Contract::to(of, result, start, None, scales, None)?;
+    Some((Box::new(contract), read(&data.operands, scales)))
 }
 
 /// The operands of a contraction with scaled operands replaced by the unscaled ones.
@@ -166,91 +229,4 @@ fn read(operands: &[Value], scales: Scaled) -> Vec<Value> {
         *to = scale.map_or(*to, |(value, _)| value);
     }
     read
-}
-
-/// A contraction fused with the addition that uses its result, and the operands of both.
-fn added(
-    steps: &[Op],
-    fused: &[PrologueResult],
-    (at, to): (usize, usize),
-    (scales, bytes): (Scaled, Option<&Bytes>),
-    site: Site<'_>,
-) -> Option<(Box<dyn Kernel>, Vec<Value>)> {
-    let func = site.func;
-    let (own, adds) = (&func.ops[steps[at]], &func.ops[steps[to]]);
-    let product = *own.results.first()?;
-    let [left, right] = adds.operands[..] else {
-        return None;
-    };
-    let start = if left == product { right } else { left };
-    if &*adds.name != Add::NAME || start == product || own.operands.len() != 2 {
-        return None;
-    }
-    let result = site.slot(*adds.results.first()?)?;
-    let begins = site.slot(start)?;
-    // Sums of 16 bits would have to be rounded before the addition.
-    if matches!(result.kind()?, Kind::F16 | Kind::BF16) {
-        return None;
-    }
-    let exact = begins.range() == result.range() && begins.access == result.access;
-    let same = site.slot(product)?.access.shape() == result.access.shape();
-    let mut operands = read(&own.operands, scales);
-    if let Some(bytes) = bytes {
-        bytes.read(&mut operands);
-    }
-    let valid = operands_valid(steps, fused, (at, to), (&operands, result), site);
-    if !same || begins.overlaps(result) && !exact || !valid {
-        return None;
-    }
-    let of = Site {
-        op: steps[at],
-        ..site
-    };
-    let contract = Contract::to(&of, result, Some(begins), None, scales, bytes)?;
-    operands.push(start);
-    Some((Box::new(contract), operands))
-}
-
-/// A convolution with the norm that uses its result folded into it, and its operands.
-fn normed(
-    steps: &[Op],
-    fused: &[PrologueResult],
-    (at, to): (usize, usize),
-    site: Site<'_>,
-) -> Option<(Box<dyn Kernel>, Vec<Value>)> {
-    let (own, norm) = (&site.func.ops[steps[at]], &site.func.ops[steps[to]]);
-    let factors = known_factors(&Site {
-        op: steps[to],
-        ..site
-    })?;
-    let result = site.slot(*norm.results.first()?)?;
-    let sums = *own.results.first()?;
-    let same = norm.operands.first() == Some(&sums)
-        && site.slot(sums)?.access.shape() == result.access.shape();
-    if !same || !operands_valid(steps, fused, (at, to), (&own.operands, result), site) {
-        return None;
-    }
-    let of = Site {
-        op: steps[at],
-        ..site
-    };
-    let convolution = Convolution::normed(&of, result, factors)?;
-    Some((Box::new(convolution), own.operands.clone()))
-}
-
-/// Returns whether the operands of step `at` still have their values at step `to` and its result does not overlap them.
-fn operands_valid(
-    steps: &[Op],
-    fused: &[PrologueResult],
-    (at, to): (usize, usize),
-    (operands, result): (&[Value], &Slot),
-    site: Site<'_>,
-) -> bool {
-    operands.iter().all(|&operand| {
-        site.slot(operand).is_some_and(|slot| {
-            let written =
-                |i: usize| !matches!(fused[i], PrologueResult::Gone) && site.writes(steps[i], slot);
-            !slot.overlaps(result) && !(at + 1..to).any(written)
-        })
-    })
 }

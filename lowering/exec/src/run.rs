@@ -9,7 +9,7 @@ use crate::compile::{Executable, Outcome, Step, Work, source, too_little};
 use crate::error::StepError;
 use crate::memory::{Memory, Slot, Storage};
 use crate::moved::Moved;
-use crate::ops::Context;
+use crate::ops::{Call, Context, Kernel};
 use crate::profile::{Profile, StepProfile};
 use cpu_time::{ProcessTime, ThreadTime};
 use indexmap::IndexMap;
@@ -197,27 +197,34 @@ impl Executable {
         Box::new(error.at(data.span, "executed here"))
     }
 
+    /// Computes all results of a step with its kernel; returns the bytes that are moved without computing.
+    fn computed(&self, step: &Step, kernel: &dyn Kernel, memory: &mut Memory) -> Outcome<Moved> {
+        let operands = step.operands.iter().map(|&v| self.slot(v));
+        let operands = operands.collect::<Outcome<Vec<&Slot>>>()?;
+        let (team, mut moved) = (&self.team, Moved::default());
+        for (number, &value) in self.func.ops[step.op].results.iter().enumerate() {
+            let done = memory.with(&operands, self.slot(value)?, &self.constants, |ins, out| {
+                let moved = &mut moved;
+                kernel.run(Call {
+                    result: number,
+                    ins,
+                    out,
+                    cx: Context { team, moved },
+                })
+            });
+            done.map_err(|why| self.failed(step, why))?;
+        }
+        Ok(moved)
+    }
+
     fn step(&self, step: &Step, memory: &mut Memory, entry: &mut StepProfile) -> Outcome<()> {
         let data = &self.func.ops[step.op];
         let failed = |why: StepError| self.failed(step, why);
         if let Work::Kernel(kernel) = &step.work {
-            let operands: Outcome<Vec<&Slot>> =
-                step.operands.iter().map(|&v| self.slot(v)).collect();
-            let operands = operands?;
-            let mut cx = Context {
-                team: &self.team,
-                moved: Moved::default(),
-            };
-            for (number, &result) in data.results.iter().enumerate() {
-                let result = self.slot(result)?;
-                let done = memory.with(&operands, result, &self.constants, |ins, out| {
-                    kernel.run(number, ins, out, &mut cx)
-                });
-                done.map_err(&failed)?;
-            }
+            let moved = self.computed(step, &**kernel, memory)?;
             entry.threads = self.team.most();
             entry.kernel = kernel.name();
-            entry.moved = cx.moved.bytes();
+            entry.moved = moved.bytes();
             return Ok(());
         }
         if let Work::Tiles(tiled) = &step.work {

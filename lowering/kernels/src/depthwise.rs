@@ -9,7 +9,7 @@ use crate::dequantize::{Dequantize, is_scale, scaled, scaled_bytes};
 use crate::element::{Element, Float, Kind, elements, elements_mut, same, same_mut};
 use crate::epilogue::Epilogue;
 use crate::error::KernelError;
-use crate::geometry::{ConvDim, ConvOffsets, step};
+use crate::geometry::{ConvDim, ConvOffsets, reach, step};
 use crate::isa::Isa;
 use crate::links::Part;
 use crate::product::{
@@ -21,6 +21,7 @@ use crate::team::{self, Share, Team};
 use crate::vectorized::vectorized;
 use half::{bf16, f16};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Elements of a row that are summed in registers.
 const BLOCK: usize = 16;
@@ -51,6 +52,9 @@ pub struct Depthwise {
     reach: [(i64, i64); 4],
     /// True if channels are contiguous in the operand and in the result.
     channels: bool,
+    /// True if columns are contiguous in the result, and in the operand.
+    together: bool,
+    neighbours: bool,
     packed: Packed,
     /// Epilogue of the sums.
     epilogue: Option<Epilogue>,
@@ -88,6 +92,23 @@ struct Plane {
     phases: usize,
 }
 
+/// A padded plane in memory, whose rows are `apart` elements apart.
+struct Padded<P> {
+    plane: Plane,
+    apart: usize,
+    cells: Vec<P>,
+}
+
+/// Operands of a convolution of planes.
+#[derive(Clone, Copy)]
+struct Operands<'a, E, T> {
+    x: &'a [E],
+    w: &'a [E],
+    bias: Option<&'a [T]>,
+    /// Signs and zero point of bytes.
+    bytes: Quantized,
+}
+
 impl Depthwise {
     /// The convolution of groups of one channel, of elements `kinds[0]` into elements `kinds[1]`; `None` if there is no kernel for it.
     pub fn of(
@@ -102,19 +123,7 @@ impl Depthwise {
             quantized,
             scales,
         } = replacement;
-        let known = match kinds {
-            [Kind::F32, Kind::F32] | [Kind::F16, Kind::F16 | Kind::F32] => true,
-            [Kind::BF16, Kind::BF16 | Kind::F32] => true,
-            [Kind::I8, Kind::I8 | Kind::I32] | [Kind::U8, Kind::U8 | Kind::I32] => true,
-            [Kind::I8, Kind::U8 | Kind::F32] | [Kind::U8, Kind::I8 | Kind::F32] => {
-                epilogue.is_some()
-            }
-            _ => false,
-        };
-        if !known {
-            return None;
-        }
-        if !Depthwise::is(places) {
+        if !takes(kinds, epilogue.is_some()) || !Depthwise::is(places) {
             return None;
         }
         let mut tables = places.tables.clone();
@@ -139,15 +148,8 @@ impl Depthwise {
         if channels && !kinds[0].is_float() && MOST_EXACT < count {
             return None;
         }
-        let reach = std::array::from_fn(|k| {
-            let ends = tables[k].iter().map(|t| (t.iter().min(), t.iter().max()));
-            ends.fold((places.base[k], places.base[k]), |at, (low, high)| {
-                (
-                    at.0 + low.copied().unwrap_or(0),
-                    at.1 + high.copied().unwrap_or(0),
-                )
-            })
-        });
+        let [together, neighbours] = [0, 1].map(|k| step(&tables[k][4]) == Some(1));
+        let reach = std::array::from_fn(|k| reach(places.base[k], &tables[k]));
         let mut made = Depthwise {
             kinds,
             base: places.base,
@@ -155,6 +157,8 @@ impl Depthwise {
             dims,
             reach,
             channels,
+            together,
+            neighbours,
             packed: Packed::Nothing,
             epilogue,
             quantized,
@@ -379,11 +383,16 @@ impl Depthwise {
                 );
             })
         } else {
-            let w = elements::<E>(w)?;
+            let operands = Operands {
+                x,
+                w: elements::<E>(w)?,
+                bias,
+                bytes,
+            };
             self.shared(out, team, |share, out| {
                 vectorized(
                     #[inline(always)]
-                    || E::channels_first(self, out, (x, bytes), w, bias, share),
+                    || E::channels_first(self, out, operands, share),
                 );
             })
         }
@@ -499,13 +508,33 @@ impl Depthwise {
         Some([forward(&x[4])?, forward(&y[4])?])
     }
 
-    /// Initial value of the sums of each channel.
-    fn begins(&self, bias: Option<&[f32]>) -> Vec<f32> {
-        let channels = &self.tables[3][1];
-        let at = |offset: &i64, bias: &[f32]| bias[(self.base[3] + offset) as usize];
+    /// Initial value of the sums of each contiguous channel.
+    fn begins<T: Float>(&self, bias: Option<&[T]>) -> Vec<T> {
+        let at = |offset: &i64, bias: &[T]| bias[(self.base[3] + offset) as usize];
         match bias {
-            Some(bias) => channels.iter().map(|b| at(b, bias)).collect(),
-            None => vec![0.0; self.tables[1][1].len()],
+            Some(bias) => self.tables[3][1].iter().map(|b| at(b, bias)).collect(),
+            None => vec![T::zeroed(); self.tables[1][1].len()],
+        }
+    }
+
+    /// The units of a share: an image and one of `count` rows or groups.
+    fn units(&self, share: &Share, count: usize) -> impl Iterator<Item = (usize, usize)> {
+        let units = pairs(self.tables[0][0].len(), count);
+        units.take(share.units.end).skip(share.units.start)
+    }
+
+    /// Sets `taps` to those of a position that are inside of the operand: the index of the tap's first channel and of
+    /// its first weight.
+    #[inline(always)]
+    fn taps_at(&self, taps: &mut Vec<(usize, usize)>, n: usize, [r, c]: [usize; 2]) {
+        let ([rows, columns], xt) = (&self.dims, &self.tables[1]);
+        let from = self.base[1] + xt[0][n];
+        taps.clear();
+        for (kr, kc) in pairs(rows.kernel, columns.kernel) {
+            if let (Some(i), Some(j)) = (rows.reads(r, kr), columns.reads(c, kc)) {
+                let at = (from + xt[3][i] + xt[4][j]) as usize;
+                taps.push((at, (kr * columns.kernel + kc) * xt[1].len()));
+            }
         }
     }
 
@@ -529,21 +558,11 @@ impl Depthwise {
         let end = inner.map_or(0, |last| last / columns.stride + 1);
         let end = end.clamp(first, columns.output);
         let mut taps: Vec<(usize, usize)> = Vec::new();
-        let (mut parts, units) = (self.parts(), share.units.clone());
-        for (n, r) in pairs(yt[0].len(), rows.output)
-            .take(units.end)
-            .skip(units.start)
-        {
-            let (from, to) = (self.base[1] + xt[0][n], base + yt[0][n] + yt[3][r]);
-            let mut some = |range: std::ops::Range<usize>| {
-                taps.clear();
-                for (kr, kc) in pairs(rows.kernel, columns.kernel) {
-                    let places = (rows.reads(r, kr), columns.reads(range.start, kc));
-                    if let (Some(i), Some(j)) = places {
-                        let at = (from + xt[3][i] + xt[4][j]) as usize;
-                        taps.push((at, (kr * columns.kernel + kc) * count));
-                    }
-                }
+        let mut parts = self.parts();
+        for (n, r) in self.units(share, rows.output) {
+            let to = base + yt[0][n] + yt[3][r];
+            let mut some = |range: Range<usize>| {
+                self.taps_at(&mut taps, n, [r, range.start]);
                 let sums = Taps {
                     taps: &taps,
                     broadcast_weights: false,
@@ -587,33 +606,16 @@ impl Depthwise {
         bias: Option<&[T]>,
         share: &Share,
     ) {
-        let [yt, xt, _, bt] = &self.tables;
+        let [yt, xt, _, _] = &self.tables;
         let base = self.base[0] - share.places.start as i64;
         let [rows, columns] = &self.dims;
         let count = xt[1].len();
-        let start: Vec<T> = match bias {
-            Some(bias) => bt[1]
-                .iter()
-                .map(|b| bias[(self.base[3] + b) as usize])
-                .collect(),
-            None => vec![T::zeroed(); count],
-        };
+        let start = self.begins(bias);
         let mut taps: Vec<(usize, usize)> = Vec::new();
         let (mut parts, mut sums) = (self.parts(), vec![T::zeroed(); count]);
-        for (n, r) in pairs(yt[0].len(), rows.output)
-            .take(share.units.end)
-            .skip(share.units.start)
-        {
+        for (n, r) in self.units(share, rows.output) {
             for c in 0..columns.output {
-                taps.clear();
-                let from = self.base[1] + xt[0][n];
-                for (kr, kc) in pairs(rows.kernel, columns.kernel) {
-                    let (Some(i), Some(j)) = (rows.reads(r, kr), columns.reads(c, kc)) else {
-                        continue;
-                    };
-                    let at = (from + xt[3][i] + xt[4][j]) as usize;
-                    taps.push((at, (kr * columns.kernel + kc) * count));
-                }
+                self.taps_at(&mut taps, n, [r, c]);
                 let to = (base + yt[0][n] + yt[3][r] + yt[4][c]) as usize;
                 let place = &mut out[to..to + count];
                 let whole = count / CHANNELS * CHANNELS;
@@ -634,290 +636,69 @@ impl Depthwise {
         }
     }
 
+    /// Convolves rows of planes.
     #[inline(always)]
-    fn channels_first<E: Float, T: Float, O: Element<Number = T::Number>>(
-        &self,
-        out: &mut [O],
-        x: &[E],
-        w: &[E],
-        bias: Option<&[T]>,
-        share: &Share,
-    ) {
-        let [yt, xt, wt, bt] = &self.tables;
-        let [rows, columns] = &self.dims;
-        let (plane, height) = self.plane();
-        let start_of = self.base[0] - share.places.start as i64;
-        let mut padded = vec![0f32; height * plane.row];
-        let neighbours = step(&xt[4]) == Some(1);
-        let together = step(&yt[4]) == Some(1);
-        let places = pairs(rows.kernel, columns.kernel).map(|(kr, kc)| {
-            let (column, row) = (kc * columns.dilation, kr * rows.dilation);
-            row * plane.row + plane.place(column)
-        });
-        let taps: Vec<(usize, usize)> = places.enumerate().map(|(i, at)| (at, i)).collect();
-        let mut weights: Vec<f32> = Vec::with_capacity(taps.len());
-        let (mut parts, isa) = (self.parts(), Isa::current());
-        let width = columns.output.next_multiple_of(BLOCK);
-        let mut found = vec![0f32; ROWS * width];
-        let mut lines = vec![T::zeroed(); ROWS * columns.output];
-        for (n, g) in pairs(yt[0].len(), yt[1].len())
-            .take(share.units.end)
-            .skip(share.units.start)
-        {
-            let from = self.base[1] + xt[0][n] + xt[1][g];
-            let to = (&mut padded[..], plane.row);
-            self.fill(&plane, to, (x, from, neighbours), |x| x.float());
-            for o in 0..yt[2].len() {
-                let base = self.base[2] + wt[0][g] + wt[1][o];
-                weights.clear();
-                for row in &wt[3] {
-                    let at = |column: &i64| w[(base + row + column) as usize].float();
-                    weights.extend(wt[4].iter().map(at));
-                }
-                let start = bias.map_or(T::zeroed(), |bias| {
-                    bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
-                });
-                let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
-                for first in (0..rows.output).step_by(ROWS) {
-                    let some = first..(first + ROWS).min(rows.output);
-                    let all = Taps {
-                        taps: &taps,
-                        broadcast_weights: true,
-                        positions: some.len(),
-                        read: rows.stride * plane.row,
-                        write: width,
-                        count: width,
-                    };
-                    let source = &padded[first * rows.stride * plane.row..];
-                    all.run(isa, source, &weights, &[0.0], &mut found);
-                    let sums = &mut lines[..some.len() * columns.output];
-                    let each = sums.chunks_exact_mut(columns.output);
-                    for (line, found) in each.zip(found.chunks_exact(width)) {
-                        let all = line.iter_mut().zip(found);
-                        all.for_each(|(to, &sum)| *to = T::with(sum, start));
-                    }
-                    self.made(&mut parts, sums);
-                    for (r, line) in some.zip(sums.chunks_exact(columns.output)) {
-                        let to = (to + yt[3][r], together);
-                        self.write(out, to, line, |sum| O::of(sum.read()));
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Depthwise {
-    /// Convolves rows of bytes: four rows that the kernel reads for a row of the result are interleaved into a line of
-    /// quads, and multiplied by quads of four rows of weights.
-    #[inline(always)]
-    fn quads_channels_first<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
-        &self,
-        out: &mut [O],
-        (x, bytes): (&[E], Quantized),
-        w: &[E],
-        bias: Option<&[T]>,
-        share: &Share,
-    ) {
-        let [yt, xt, wt, bt] = &self.tables;
-        let [rows, columns] = &self.dims;
-        let (plane, height) = self.plane();
-        let (width, groups) = (Depthwise::line(&plane), rows.kernel.div_ceil(QUAD));
-        let start_of = self.base[0] - share.places.start as i64;
-        let neighbours = step(&xt[4]) == Some(1);
-        let together = step(&yt[4]) == Some(1);
-        let mut padded = vec![bytemuck::cast::<u8, E>(bytes.zero); height * width];
-        let mut lines: Vec<Quad<E>> = vec![[E::zeroed(); QUAD]; LINES * groups * width];
-        let mut taps: Vec<Weights<E>> = Vec::new();
-        let mut parts = self.parts();
-        let requantize = self.requantize::<O>().filter(|_| together);
-        let long = columns.output.next_multiple_of(PLACES);
-        let mut sums = vec![0i32; LINES * long];
-        for (n, g) in pairs(yt[0].len(), yt[1].len())
-            .take(share.units.end)
-            .skip(share.units.start)
-        {
-            let from = self.base[1] + xt[0][n] + xt[1][g];
-            let to = (&mut padded[..], width);
-            self.fill_bytes(&plane, to, (x, from, neighbours), bytes);
-            taps.clear();
-            for o in 0..yt[2].len() {
-                let base = self.base[2] + wt[0][g] + wt[1][o];
-                let own = pairs(groups, columns.kernel).map(|(group, kc)| {
-                    let weight = |kr: usize| match wt[3].get(kr) {
-                        Some(row) => w[(base + row + wt[4][kc]) as usize],
-                        None => E::zeroed(),
-                    };
-                    let place = group * width + plane.place(kc * columns.dilation);
-                    (place, std::array::from_fn(|i| weight(group * QUAD + i)))
-                });
-                let own: Vec<(usize, Quad<E>)> = own.collect();
-                let (begin, weights) = self.begin_of(&own, bias, bt[1][g] + bt[2][o]);
-                // `Weights` compensates for flipped sign bits itself; the rest of the compensation is added here.
-                let compensation = bytes.compensation::<E>(weights);
-                let known = Quantized::PLAIN.compensation::<E>(weights);
-                let begin = begin.wrapping_sub(compensation);
-                taps.push(Weights::of(own, begin.wrapping_add(known)));
-            }
-            for first in (0..rows.output).step_by(LINES) {
-                let some = first..(first + LINES).min(rows.output);
-                let own = some.clone().zip(lines.chunks_exact_mut(groups * width));
-                for (r, line) in own {
-                    for (group, line) in line.chunks_exact_mut(width).enumerate() {
-                        let from = std::array::from_fn(|i| {
-                            // Rows beyond the kernel's last one have weights 0.
-                            let kr = (group * QUAD + i).min(rows.kernel - 1);
-                            &padded[(r * rows.stride + kr * rows.dilation) * width..][..width]
-                        });
-                        product::interleave(from, line);
-                    }
-                }
-                for (o, taps) in taps.iter().enumerate() {
-                    let scale = match &self.dequantize {
-                        Some(Dequantize::Rows(list)) => Some(list[g * yt[2].len() + o]),
-                        _ => None,
-                    };
-                    let own = lines.chunks_exact(groups * width).take(some.len());
-                    let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
-                    if let Some(requantize) = requantize.filter(|_| taps.requantizes()) {
-                        for (r, line) in some.clone().zip(own) {
-                            let to = (to + yt[3][r]) as usize;
-                            let to = &mut out[to..to + columns.output];
-                            taps.requantized(line, to, (&requantize, scale));
-                        }
-                        continue;
-                    }
-                    for (line, sums) in own.zip(sums.chunks_exact_mut(long)) {
-                        taps.sums(line, sums);
-                        if let Some(by) = scale {
-                            sums.iter_mut().for_each(|sum| *sum = scaled(*sum, by));
-                        }
-                    }
-                    self.made(&mut parts, &mut sums[..some.len() * long]);
-                    for (r, found) in some.clone().zip(sums.chunks_exact(long)) {
-                        let found = &found[..columns.output];
-                        let to = (to + yt[3][r], together);
-                        self.write(out, to, found, |sum| O::of(bytemuck::cast(sum)));
-                    }
+    fn planes<O: Copy, K: PlaneKernel<O>>(&self, out: &mut [O], share: &Share, mut kernel: K) {
+        let ([yt, xt, _, _], rows) = (&self.tables, self.dims[0].output);
+        let base = self.base[0] - share.places.start as i64;
+        let parts = self.parts();
+        let mut result = PlaneRows {
+            of: self,
+            out,
+            parts,
+        };
+        for (n, g) in self.units(share, yt[1].len()) {
+            kernel.load(self.base[1] + xt[0][n] + xt[1][g], g);
+            for first in (0..rows).step_by(kernel.rows()) {
+                let some = first..(first + kernel.rows()).min(rows);
+                kernel.prepare(&some);
+                for (o, channel) in yt[2].iter().enumerate() {
+                    let to = base + yt[0][n] + yt[1][g] + channel;
+                    kernel.convolve(o, some.clone(), to, &mut result);
                 }
             }
         }
     }
 
-    /// Convolves rows of bytes: quads of four columns are made in registers from the padded plane.
-    fn row_conv_channels_first<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
-        &self,
-        out: &mut [O],
-        (x, bytes): (&[E], Quantized),
-        w: &[E],
-        bias: Option<&[T]>,
-        share: &Share,
-    ) {
-        let [yt, xt, wt, bt] = &self.tables;
-        let [rows, columns] = &self.dims;
-        let (plane, height) = self.line_plane();
-        let start_of = self.base[0] - share.places.start as i64;
-        let neighbours = step(&xt[4]) == Some(1);
-        let together = step(&yt[4]) == Some(1);
-        let mut padded = vec![bytemuck::cast::<u8, E>(bytes.zero); height * plane.row];
-        let (mut parts, long) = (self.parts(), columns.output.next_multiple_of(PLACES));
-        let requantize = self.requantize::<O>().filter(|_| together);
-        let mut sums = vec![
-            0i32;
-            if requantize.is_some() {
-                0
-            } else {
-                LINES * long
-            }
-        ];
-        let mut begins: Vec<[usize; 2]> = Vec::new();
-        let fours = columns.kernel.div_ceil(QUAD);
-        for (n, g) in pairs(yt[0].len(), yt[1].len())
-            .take(share.units.end)
-            .skip(share.units.start)
-        {
-            let from = self.base[1] + xt[0][n] + xt[1][g];
-            let to = (&mut padded[..], plane.row);
-            self.fill_bytes(&plane, to, (x, from, neighbours), bytes);
-            for o in 0..yt[2].len() {
-                let base = self.base[2] + wt[0][g] + wt[1][o];
-                let own = pairs(rows.kernel, fours).map(|(kr, four)| {
-                    let weight = |kc: usize| match wt[4].get(kc) {
-                        Some(column) => w[(base + wt[3][kr] + column) as usize],
-                        None => E::zeroed(),
-                    };
-                    let place = kr * rows.dilation * plane.row + four * QUAD * columns.dilation;
-                    (place, std::array::from_fn(|i| weight(four * QUAD + i)))
-                });
-                let own: Vec<(usize, Quad<E>)> = own.collect();
-                let (begin, weights) = self.begin_of(&own, bias, bt[1][g] + bt[2][o]);
-                let begin = begin.wrapping_sub(bytes.compensation::<E>(weights));
-                let taps = RowConv::of(own, begin, (columns.stride, columns.dilation));
-                let scale = match &self.dequantize {
-                    Some(Dequantize::Rows(list)) => Some(list[g * yt[2].len() + o]),
-                    _ => None,
-                };
-                let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
-                if let Some(requantize) = requantize {
-                    begins.clear();
-                    let all = yt[3].iter().enumerate();
-                    begins.extend(
-                        all.map(|(r, at)| [r * rows.stride * plane.row, (to + at) as usize]),
-                    );
-                    taps.requantized(
-                        &padded,
-                        &begins,
-                        (out, columns.output),
-                        (&requantize, scale),
-                    );
-                    continue;
-                }
-                for first in (0..rows.output).step_by(LINES) {
-                    let some = first..(first + LINES).min(rows.output);
-                    begins.clear();
-                    let all = some.clone().zip(0..);
-                    begins.extend(all.map(|(r, i)| [r * rows.stride * plane.row, i * long]));
-                    taps.sums(&padded, &begins, (&mut sums, columns.output));
-                    let sums = &mut sums[..some.len() * long];
-                    if let Some(by) = scale {
-                        sums.iter_mut().for_each(|sum| *sum = scaled(*sum, by));
-                    }
-                    self.made(&mut parts, sums);
-                    for (r, found) in some.zip(sums.chunks_exact(long)) {
-                        let to = (to + yt[3][r], together);
-                        let found = &found[..columns.output];
-                        self.write(out, to, found, |sum| O::of(bytemuck::cast(sum)));
-                    }
-                }
-            }
-        }
+    /// Offset of the weights of channel `o` of group `g`.
+    fn weights_at(&self, [g, o]: [usize; 2]) -> i64 {
+        self.base[2] + self.tables[2][0][g] + self.tables[2][1][o]
     }
 
-    /// The initial value of the sums of a channel, whose bias is at offset `at`, and the sum of its weights.
-    fn begin_of<E: Byte, T: Float>(
+    /// The bias of channel `o` of group `g`.
+    fn bias_of<T: Float>(&self, bias: Option<&[T]>, [g, o]: [usize; 2]) -> T {
+        let at = self.base[3] + self.tables[3][1][g] + self.tables[3][2][o];
+        bias.map_or(T::zeroed(), |bias| bias[at as usize])
+    }
+
+    /// A channel with the quads of weights at `taps`: the offset of each, and the row and the column of its four weights
+    /// in the kernel. Weights beyond the kernel are 0. `kernel` gets the quads and the initial value of the sums, with
+    /// compensation.
+    fn channel<E: Byte, T: Float, W>(
         &self,
-        taps: &[(usize, Quad<E>)],
-        bias: Option<&[T]>,
-        at: i64,
-    ) -> (i32, i32) {
+        operands: &Operands<'_, E, T>,
+        channel: [usize; 2],
+        taps: impl Iterator<Item = (usize, [[usize; 2]; QUAD])>,
+        kernel: impl FnOnce(Vec<(usize, Quad<E>)>, i32) -> W,
+    ) -> Channel<W> {
+        let (wt, base) = (&self.tables[2], self.weights_at(channel));
+        let weight = |[kr, kc]: [usize; 2]| match (wt[3].get(kr), wt[4].get(kc)) {
+            (Some(row), Some(column)) => operands.w[(base + row + column) as usize],
+            _ => E::zeroed(),
+        };
+        let taps = taps.map(|(at, places)| (at, places.map(weight)));
+        let taps: Vec<(usize, Quad<E>)> = taps.collect();
         let numbers = taps.iter().flat_map(|tap| tap.1).map(Byte::number);
-        let start = bias.map_or(T::zeroed(), |bias| bias[(self.base[3] + at) as usize]);
-        let begin = bytemuck::cast::<_, i32>(start.read());
-        (begin, numbers.fold(0i32, i32::wrapping_add))
-    }
-
-    /// As [`fill`](Depthwise::fill), for bytes, whose sign bit is flipped where the kernel expects it.
-    #[inline(always)]
-    fn fill_bytes<E: Byte>(
-        &self,
-        plane: &Plane,
-        to: (&mut [E], usize),
-        from: (&[E], i64, bool),
-        bytes: Quantized,
-    ) {
-        match bytes.sign_flipped {
-            true => self.fill(plane, to, from, |x| x.sign_flipped()),
-            false => self.fill(plane, to, from, |x| x),
+        let weights = numbers.fold(0i32, i32::wrapping_add);
+        let begin: i32 = bytemuck::cast(self.bias_of(operands.bias, channel).read());
+        let begin = begin.wrapping_sub(operands.bytes.compensation::<E>(weights));
+        let [g, o] = channel;
+        Channel {
+            weights: kernel(taps, begin),
+            scale: match &self.dequantize {
+                Some(Dequantize::Rows(list)) => Some(list[g * self.tables[0][2].len() + o]),
+                _ => None,
+            },
         }
     }
 
@@ -955,110 +736,49 @@ impl Depthwise {
         let (Some(weights), Some([_, step])) = (known.or(own.as_ref()), self.beside()) else {
             return Ok(false);
         };
-        let count = self.tables[1][1].len();
-        let begin = |channel: usize| {
-            let at = |bias: &[T]| bias[(self.base[3] + self.tables[3][1][channel]) as usize].read();
-            bias.map_or(0, |bias| bytemuck::cast(at(bias)))
-        };
-        let begins = weights.begins((0..count).map(begin), bytes);
-        let scales = match &self.dequantize {
-            Some(Dequantize::Columns(list)) => Some(&list[..]),
-            _ => None,
-        };
-        let requantize = self.requantize::<O>();
-        let direct = requantize.is_some() || self.epilogue.is_none() && size_of::<O>() == 4;
-        let [yt, xt, _, _] = &self.tables;
         let [rows, columns] = &self.dims;
-        // Columns that the kernel reads for a row, with padding.
+        let begins = self.begins(bias);
+        let begins = begins.iter().map(|begin| bytemuck::cast(begin.read()));
         let width = columns.last() + 1;
         let places = pairs(rows.kernel, columns.kernel);
-        let places: Vec<usize> = places
-            .map(|(kr, kc)| kr * width + kc * columns.dilation)
-            .collect();
-        self.shared(out, team, |share, out| {
-            let base = self.base[0] - share.places.start as i64;
-            let mut lines: Vec<Option<usize>> = Vec::with_capacity(rows.kernel * width);
-            let mut parts = self.parts();
-            let mut sums = vec![0i32; if direct { 0 } else { columns.output * count }];
-            let units = pairs(yt[0].len(), rows.output).take(share.units.end);
-            for (n, r) in units.skip(share.units.start) {
-                let from = self.base[1] + xt[0][n];
-                lines.clear();
-                for kr in 0..rows.kernel {
-                    let row = rows.reads(r, kr).map(|i| from + xt[3][i]);
-                    lines.extend((0..width).map(|at| {
-                        let column = at.checked_sub(columns.low).and_then(|j| xt[4].get(j))?;
-                        Some((row? + column) as usize)
-                    }));
-                }
-                let reads = Reads {
-                    columns: &lines,
-                    places: &places,
-                    stride: columns.stride,
-                };
-                let to = (base + yt[0][n] + yt[3][r]) as usize;
-                let positions = |step: usize| Positions {
-                    count: columns.output,
-                    step,
-                };
-                if direct {
-                    let to = (&mut out[to..], positions(step));
-                    weights.line(
-                        (x, bytes),
-                        &begins,
-                        &reads,
-                        to,
-                        (requantize.as_ref(), scales),
-                    );
-                    continue;
-                }
-                let own = (&mut sums[..], positions(count));
-                weights.line((x, bytes), &begins, &reads, own, (None, None));
-                for line in sums.chunks_exact_mut(count).filter(|_| scales.is_some()) {
-                    let all = line
-                        .chunks_mut(MOST_COLUMNS)
-                        .zip(scales.into_iter().flatten());
-                    for (sums, [by, plus]) in all {
-                        let all = sums.iter_mut().zip(by.iter().zip(plus));
-                        all.for_each(|(sum, (&by, &plus))| *sum = scaled(*sum, [by, plus]));
-                    }
-                }
-                if let Some(epilogue) = &self.epilogue {
-                    epilogue.all(&mut parts, bytemuck::cast_slice_mut(&mut sums));
-                }
-                vectorized(
-                    #[inline(always)]
-                    || {
-                        for (c, sums) in sums.chunks_exact(count).enumerate() {
-                            let to = out[to + c * step..][..count].iter_mut();
-                            to.zip(sums)
-                                .for_each(|(to, &sum)| *to = O::of(bytemuck::cast(sum)));
-                        }
-                    },
-                );
-            }
-        })?;
+        let places = places.map(|(kr, kc)| kr * width + kc * columns.dilation);
+        let lines = ByteLines {
+            of: self,
+            operand: (x, bytes),
+            weights,
+            begins: weights.begins(begins, bytes),
+            scales: match &self.dequantize {
+                Some(Dequantize::Columns(list)) => Some(list),
+                _ => None,
+            },
+            width,
+            places: places.collect(),
+            step,
+        };
+        self.shared(out, team, |share, out| lines.rows(out, share))?;
         Ok(true)
     }
 
-    /// Copies rows of an operand, from offset `from` on, into a padded plane whose rows are `apart` elements apart.
-    /// `neighbours` says that columns of the operand are contiguous.
+    /// Copies rows of an operand, from offset `from` on, into a padded plane.
     #[inline(always)]
     fn fill<E: Copy, P: Copy>(
         &self,
-        plane: &Plane,
-        (padded, apart): (&mut [P], usize),
-        (x, from, neighbours): (&[E], i64, bool),
+        Padded {
+            plane,
+            apart,
+            cells,
+        }: &mut Padded<P>,
+        (x, from): (&[E], i64),
         element: impl Fn(E) -> P,
     ) {
         let ([rows, columns], xt) = (&self.dims, &self.tables[1]);
-        for (to, row) in padded.chunks_exact_mut(apart).skip(rows.low).zip(&xt[3]) {
+        for (to, row) in cells.chunks_exact_mut(*apart).skip(rows.low).zip(&xt[3]) {
             let (to, at) = (&mut to[..plane.row], from + row);
-            if plane.phases == 1 && neighbours {
+            if plane.phases == 1 && self.neighbours {
                 let fits = columns.input.min(plane.row - columns.low);
                 let to = &mut to[columns.low..columns.low + fits];
                 each(&x[at as usize..at as usize + fits], to, &element);
-            } else if plane.phases == 2 && neighbours {
+            } else if plane.phases == 2 && self.neighbours {
                 let row = &x[at as usize..at as usize + columns.input];
                 plane.split_into_phases(to, columns, |from, to| {
                     let (pairs, last) = row[from..].as_chunks::<2>();
@@ -1078,31 +798,29 @@ impl Depthwise {
         }
     }
 
-    /// Writes a row of sums at offset `to` of the result; `together` says that columns of the result are contiguous.
+    /// As [`fill`](Depthwise::fill), for bytes, whose sign bit is flipped where the kernel expects it.
     #[inline(always)]
-    fn write<S: Copy, O: Copy>(
-        &self,
-        out: &mut [O],
-        (to, together): (i64, bool),
-        sums: &[S],
-        element: impl Fn(S) -> O,
-    ) {
-        if together {
-            each(
-                sums,
-                &mut out[to as usize..to as usize + sums.len()],
-                element,
-            );
-        } else {
-            for (&sum, offset) in sums.iter().zip(&self.tables[0][4]) {
-                out[(to + offset) as usize] = element(sum);
-            }
+    fn fill_bytes<E: Byte>(&self, padded: &mut Padded<E>, from: (&[E], i64), bytes: Quantized) {
+        match bytes.sign_flipped {
+            true => self.fill(padded, from, |x| x.sign_flipped()),
+            false => self.fill(padded, from, |x| x),
         }
     }
 
     /// Elements of a row of a plane of integers.
     fn line(plane: &Plane) -> usize {
         plane.row.next_multiple_of(PLACES)
+    }
+}
+
+impl<P: Copy> Padded<P> {
+    /// A plane of `height` rows whose padding is `rest`.
+    fn of((plane, height): (Plane, usize), apart: usize, rest: P) -> Padded<P> {
+        Padded {
+            cells: vec![rest; height * apart],
+            apart,
+            plane,
+        }
     }
 }
 
@@ -1130,6 +848,427 @@ impl Plane {
             let at = self.place(place);
             some(from, &mut to[at..at + count]);
         }
+    }
+}
+
+/// The rows of the result of a share.
+struct PlaneRows<'a, O> {
+    of: &'a Depthwise,
+    out: &'a mut [O],
+    /// Scratch memory of the epilogue.
+    parts: Vec<Part>,
+}
+
+impl<O: Copy> PlaneRows<'_, O> {
+    /// Applies the epilogue to the sums of rows, `apart` sums each, and writes them to a plane at offset `to`.
+    #[inline(always)]
+    fn write<S: Float>(
+        &mut self,
+        (sums, apart): (&mut [S], usize),
+        rows: Range<usize>,
+        to: i64,
+        element: impl Fn(S) -> O,
+    ) {
+        let Depthwise { tables, dims, .. } = self.of;
+        self.of.made(&mut self.parts, sums);
+        for (r, line) in rows.zip(sums.chunks_exact(apart)) {
+            let (line, to) = (&line[..dims[1].output], to + tables[0][3][r]);
+            if self.of.together {
+                let to = to as usize;
+                each(line, &mut self.out[to..to + line.len()], &element);
+            } else {
+                for (&sum, offset) in line.iter().zip(&tables[0][4]) {
+                    self.out[(to + offset) as usize] = element(sum);
+                }
+            }
+        }
+    }
+}
+
+impl<O: Element> PlaneRows<'_, O> {
+    /// Writes the sums of rows of bytes, with a scale and a bias if they are given.
+    #[inline(always)]
+    fn write_sums(
+        &mut self,
+        (sums, apart): (&mut [i32], usize),
+        scale: Option<[f32; 2]>,
+        rows: Range<usize>,
+        to: i64,
+    ) {
+        if let Some(by) = scale {
+            sums.iter_mut().for_each(|sum| *sum = scaled(*sum, by));
+        }
+        self.write((sums, apart), rows, to, |sum| O::of(bytemuck::cast(sum)));
+    }
+}
+
+/// One way to convolve the rows of a plane.
+trait PlaneKernel<O> {
+    /// Rows of the result that are computed at once.
+    fn rows(&self) -> usize;
+
+    /// Loads a plane, which begins at offset `from` of the operand, and the weights of group `g`.
+    fn load(&mut self, from: i64, g: usize);
+
+    /// Prepares the computation of rows, which is the same for all channels of a group.
+    fn prepare(&mut self, _: &Range<usize>) {}
+
+    /// Computes rows of channel `o` of the group, whose plane of the result begins at offset `to`.
+    fn convolve(&mut self, o: usize, rows: Range<usize>, to: i64, result: &mut PlaneRows<'_, O>);
+}
+
+/// Convolves planes of floats: the taps of the kernel are shifted rows of the padded plane.
+struct FloatPlane<'a, E, T> {
+    of: &'a Depthwise,
+    operands: Operands<'a, E, T>,
+    padded: Padded<f32>,
+    taps: Vec<(usize, usize)>,
+    /// Weights and initial sums of the channels of a group.
+    weights: Vec<f32>,
+    starts: Vec<T>,
+    isa: Isa,
+    /// Sums of whole blocks of columns, and their results.
+    sums: Vec<f32>,
+    lines: Vec<T>,
+}
+
+impl<'a, E: Float, T: Float> FloatPlane<'a, E, T> {
+    #[inline(always)]
+    fn of(of: &'a Depthwise, operands: Operands<'a, E, T>) -> FloatPlane<'a, E, T> {
+        let [rows, columns] = &of.dims;
+        let (plane, height) = of.plane();
+        let places = pairs(rows.kernel, columns.kernel).map(|(kr, kc)| {
+            let (column, row) = (kc * columns.dilation, kr * rows.dilation);
+            row * plane.row + plane.place(column)
+        });
+        let taps = places.enumerate().map(|(i, at)| (at, i)).collect();
+        let apart = plane.row;
+        FloatPlane {
+            taps,
+            padded: Padded::of((plane, height), apart, 0f32),
+            of,
+            operands,
+            weights: Vec::new(),
+            starts: Vec::new(),
+            isa: Isa::current(),
+            sums: vec![0f32; ROWS * columns.output.next_multiple_of(BLOCK)],
+            lines: vec![T::zeroed(); ROWS * columns.output],
+        }
+    }
+}
+
+impl<E: Float, T: Float, O: Element<Number = T::Number>> PlaneKernel<O> for FloatPlane<'_, E, T> {
+    #[inline(always)]
+    fn rows(&self) -> usize {
+        ROWS
+    }
+
+    #[inline(always)]
+    fn load(&mut self, from: i64, g: usize) {
+        let Operands { x, w, bias, .. } = self.operands;
+        let tables = &self.of.tables;
+        self.of.fill(&mut self.padded, (x, from), |x| x.float());
+        self.weights.clear();
+        self.starts.clear();
+        for o in 0..tables[0][2].len() {
+            let base = self.of.weights_at([g, o]);
+            for row in &tables[2][3] {
+                let at = |column: &i64| w[(base + row + column) as usize].float();
+                self.weights.extend(tables[2][4].iter().map(at));
+            }
+            self.starts.push(self.of.bias_of(bias, [g, o]));
+        }
+    }
+
+    #[inline(always)]
+    fn convolve(&mut self, o: usize, some: Range<usize>, to: i64, result: &mut PlaneRows<'_, O>) {
+        let [rows, columns] = &self.of.dims;
+        let (width, read) = (self.sums.len() / ROWS, rows.stride * self.padded.apart);
+        let all = Taps {
+            taps: &self.taps,
+            broadcast_weights: true,
+            positions: some.len(),
+            read,
+            write: width,
+            count: width,
+        };
+        let source = &self.padded.cells[some.start * read..];
+        let weights = &self.weights[o * self.taps.len()..][..self.taps.len()];
+        all.run(self.isa, source, weights, &[0.0], &mut self.sums);
+        let (lines, start) = (
+            &mut self.lines[..some.len() * columns.output],
+            self.starts[o],
+        );
+        let each = lines.chunks_exact_mut(columns.output);
+        for (line, sums) in each.zip(self.sums.chunks_exact(width)) {
+            let all = line.iter_mut().zip(sums);
+            all.for_each(|(to, &sum)| *to = T::with(sum, start));
+        }
+        let sums = (lines, columns.output);
+        result.write(sums, some, to, |sum| O::of(sum.read()));
+    }
+}
+
+/// The weights of a channel, and the scale and the bias of its sums.
+struct Channel<W> {
+    weights: W,
+    scale: Option<[f32; 2]>,
+}
+
+/// Convolves planes of bytes in quads.
+///
+/// With [`Weights`], four rows that the kernel reads for a row of the result are interleaved into a line of quads, and
+/// multiplied by quads of four rows of weights. With [`RowConv`], quads of four columns are made in registers from the
+/// padded plane.
+struct BytePlane<'a, E, T, W> {
+    of: &'a Depthwise,
+    operands: Operands<'a, E, T>,
+    requantize: Option<Requantize>,
+    padded: Padded<E>,
+    channels: Vec<Channel<W>>,
+    /// Interleaved lines.
+    lines: Vec<Quad<E>>,
+    /// For each row, the index of its first byte in the plane and of its first sum.
+    begins: Vec<[usize; 2]>,
+    /// Sums of [`LINES`] rows.
+    sums: Vec<i32>,
+}
+
+impl<'a, E: Float + Byte, T: Float, W> BytePlane<'a, E, T, W> {
+    /// The convolution with planes of `height` rows, `apart` bytes apart. Without quads in registers, `groups` quads of
+    /// rows are interleaved for a row of the result.
+    #[inline(always)]
+    fn of(
+        of: &'a Depthwise,
+        operands: Operands<'a, E, T>,
+        requantize: Option<Requantize>,
+        (plane, height): (Plane, usize),
+        (apart, groups): (usize, usize),
+    ) -> BytePlane<'a, E, T, W> {
+        BytePlane {
+            padded: Padded::of((plane, height), apart, bytemuck::cast(operands.bytes.zero)),
+            lines: vec![[E::zeroed(); QUAD]; LINES * groups * apart],
+            channels: Vec::new(),
+            begins: Vec::new(),
+            sums: vec![0i32; LINES * of.dims[1].output.next_multiple_of(PLACES)],
+            of,
+            operands,
+            requantize,
+        }
+    }
+}
+
+impl<E: Float + Byte, T: Float, O: Element> PlaneKernel<O> for BytePlane<'_, E, T, Weights<E>> {
+    #[inline(always)]
+    fn rows(&self) -> usize {
+        LINES
+    }
+
+    #[inline(always)]
+    fn load(&mut self, from: i64, g: usize) {
+        let Operands { x, bytes, .. } = self.operands;
+        let [rows, columns] = &self.of.dims;
+        self.of.fill_bytes(&mut self.padded, (x, from), bytes);
+        let Padded { plane, apart, .. } = &self.padded;
+        self.channels.clear();
+        for o in 0..self.of.tables[0][2].len() {
+            let taps = pairs(rows.kernel.div_ceil(QUAD), columns.kernel).map(|(group, kc)| {
+                let place = group * apart + plane.place(kc * columns.dilation);
+                (place, std::array::from_fn(|i| [group * QUAD + i, kc]))
+            });
+            let channel = self.of.channel(&self.operands, [g, o], taps, Weights::of);
+            self.channels.push(channel);
+        }
+    }
+
+    #[inline(always)]
+    fn prepare(&mut self, some: &Range<usize>) {
+        let rows = &self.of.dims[0];
+        let Padded { apart, cells, .. } = &self.padded;
+        let groups = rows.kernel.div_ceil(QUAD);
+        let lines = self.lines.chunks_exact_mut(groups * apart);
+        for (r, line) in some.clone().zip(lines) {
+            for (group, line) in line.chunks_exact_mut(*apart).enumerate() {
+                let from = std::array::from_fn(|i| {
+                    // Rows beyond the kernel's last one have weights 0.
+                    let kr = (group * QUAD + i).min(rows.kernel - 1);
+                    &cells[(r * rows.stride + kr * rows.dilation) * apart..][..*apart]
+                });
+                product::interleave(from, line);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn convolve(&mut self, o: usize, some: Range<usize>, to: i64, result: &mut PlaneRows<'_, O>) {
+        let (Channel { weights, scale }, count) = (&self.channels[o], self.of.dims[1].output);
+        let lines = self.lines.chunks_exact(self.lines.len() / LINES);
+        if let Some(requantize) = self.requantize.filter(|_| weights.requantizes()) {
+            for (r, line) in some.zip(lines) {
+                let to = (to + self.of.tables[0][3][r]) as usize;
+                let to = &mut result.out[to..to + count];
+                weights.requantized(line, to, (&requantize, *scale));
+            }
+            return;
+        }
+        let long = self.sums.len() / LINES;
+        let sums = &mut self.sums[..some.len() * long];
+        for (line, sums) in lines.zip(sums.chunks_exact_mut(long)) {
+            weights.sums(line, sums);
+        }
+        result.write_sums((sums, long), *scale, some, to);
+    }
+}
+
+impl<E: Float + Byte, T: Float, O: Element> PlaneKernel<O> for BytePlane<'_, E, T, RowConv<E>> {
+    #[inline(always)]
+    fn rows(&self) -> usize {
+        match self.requantize {
+            Some(_) => self.of.dims[0].output.max(1),
+            None => LINES,
+        }
+    }
+
+    #[inline(always)]
+    fn load(&mut self, from: i64, g: usize) {
+        let Operands { x, bytes, .. } = self.operands;
+        let [rows, columns] = &self.of.dims;
+        self.of.fill_bytes(&mut self.padded, (x, from), bytes);
+        self.channels.clear();
+        for o in 0..self.of.tables[0][2].len() {
+            let taps = pairs(rows.kernel, columns.kernel.div_ceil(QUAD)).map(|(kr, four)| {
+                let row = kr * rows.dilation * self.padded.apart;
+                let place = row + four * QUAD * columns.dilation;
+                (place, std::array::from_fn(|i| [kr, four * QUAD + i]))
+            });
+            let steps = (columns.stride, columns.dilation);
+            let weights = |taps, begin| RowConv::of(taps, begin, steps);
+            let channel = self.of.channel(&self.operands, [g, o], taps, weights);
+            self.channels.push(channel);
+        }
+    }
+
+    #[inline(always)]
+    fn convolve(&mut self, o: usize, some: Range<usize>, to: i64, result: &mut PlaneRows<'_, O>) {
+        let Channel { weights, scale } = &self.channels[o];
+        let (Depthwise { tables, dims, .. }, cells) = (self.of, &self.padded.cells);
+        let (from, count) = (dims[0].stride * self.padded.apart, dims[1].output);
+        let long = count.next_multiple_of(PLACES);
+        let place = |r: usize| match self.requantize {
+            Some(_) => (to + tables[0][3][r]) as usize,
+            None => (r - some.start) * long,
+        };
+        self.begins.clear();
+        self.begins
+            .extend(some.clone().map(|r| [r * from, place(r)]));
+        if let Some(requantize) = &self.requantize {
+            let to = (&mut *result.out, count);
+            return weights.requantized(cells, &self.begins, to, (requantize, *scale));
+        }
+        weights.sums(cells, &self.begins, (&mut self.sums, count));
+        let sums = &mut self.sums[..some.len() * long];
+        result.write_sums((sums, long), *scale, some, to);
+    }
+}
+
+/// Rows of a convolution of bytes along channels.
+struct ByteLines<'a, E> {
+    of: &'a Depthwise,
+    operand: (&'a [E], Quantized),
+    weights: &'a channels::Places<E>,
+    begins: Vec<i32>,
+    scales: Option<&'a [channels::Scales]>,
+    /// Columns that the kernel reads for a row, with padding, and the column of each tap of the first position.
+    width: usize,
+    places: Vec<usize>,
+    /// Elements between two positions of the result.
+    step: usize,
+}
+
+impl<E: Float + Byte> ByteLines<'_, E> {
+    /// Computes the rows of a share.
+    fn rows<O: Element>(&self, out: &mut [O], share: &Share) {
+        let (of, count) = (self.of, self.of.tables[1][1].len());
+        let (yt, [rows, columns]) = (&of.tables[0], &of.dims);
+        let requantize = of.requantize::<O>();
+        let direct = requantize.is_some() || of.epilogue.is_none() && size_of::<O>() == 4;
+        let base = of.base[0] - share.places.start as i64;
+        let mut lines = Vec::with_capacity(rows.kernel * self.width);
+        let mut parts = of.parts();
+        let mut sums = vec![0i32; if direct { 0 } else { columns.output * count }];
+        let positions = |step: usize| Positions {
+            count: columns.output,
+            step,
+        };
+        for (n, r) in of.units(share, rows.output) {
+            self.read(&mut lines, n, r);
+            let reads = Reads {
+                columns: &lines,
+                places: &self.places,
+                stride: columns.stride,
+            };
+            let out = &mut out[(base + yt[0][n] + yt[3][r]) as usize..];
+            if direct {
+                let (to, how) = ((out, positions(self.step)), (&requantize, self.scales));
+                let how = (how.0.as_ref(), how.1);
+                self.weights
+                    .line(self.operand, &self.begins, &reads, to, how);
+                continue;
+            }
+            let own = (&mut sums[..], positions(count));
+            self.weights
+                .line(self.operand, &self.begins, &reads, own, (None, None));
+            self.scale(&mut sums);
+            if let Some(epilogue) = &of.epilogue {
+                epilogue.all(&mut parts, bytemuck::cast_slice_mut(&mut sums));
+            }
+            vectorized(
+                #[inline(always)]
+                || {
+                    for (c, sums) in sums.chunks_exact(count).enumerate() {
+                        let to = out[c * self.step..][..count].iter_mut();
+                        to.zip(sums)
+                            .for_each(|(to, &sum)| *to = O::of(bytemuck::cast(sum)));
+                    }
+                },
+            );
+        }
+    }
+
+    /// Sets `lines` to the offset of the first channel of each column that row `r` of image `n` reads.
+    fn read(&self, lines: &mut Vec<Option<usize>>, n: usize, r: usize) {
+        let ([rows, columns], xt) = (&self.of.dims, &self.of.tables[1]);
+        let from = self.of.base[1] + xt[0][n];
+        lines.clear();
+        for kr in 0..rows.kernel {
+            let row = rows.reads(r, kr).map(|i| from + xt[3][i]);
+            lines.extend((0..self.width).map(|at| {
+                let column = at.checked_sub(columns.low).and_then(|j| xt[4].get(j))?;
+                Some((row? + column) as usize)
+            }));
+        }
+    }
+
+    /// Applies the scale and the bias of each channel to sums, if there are some.
+    fn scale(&self, sums: &mut [i32]) {
+        let Some(scales) = self.scales else { return };
+        for line in sums.chunks_exact_mut(self.of.tables[1][1].len()) {
+            for (sums, [by, plus]) in line.chunks_mut(MOST_COLUMNS).zip(scales) {
+                let all = sums.iter_mut().zip(by.iter().zip(plus));
+                all.for_each(|(sum, (&by, &plus))| *sum = scaled(*sum, [by, plus]));
+            }
+        }
+    }
+}
+
+/// Returns whether there is a kernel for elements `kinds[0]` whose results are elements `kinds[1]`.
+fn takes(kinds: [Kind; 2], with_epilogue: bool) -> bool {
+    match kinds {
+        [Kind::F32, Kind::F32] | [Kind::F16, Kind::F16 | Kind::F32] => true,
+        [Kind::BF16, Kind::BF16 | Kind::F32] => true,
+        [Kind::I8, Kind::I8 | Kind::I32] | [Kind::U8, Kind::U8 | Kind::I32] => true,
+        [Kind::I8, Kind::U8 | Kind::F32] | [Kind::U8, Kind::I8 | Kind::F32] => with_epilogue,
+        _ => false,
     }
 }
 
@@ -1198,15 +1337,16 @@ trait Operand: Float {
         w: &[u8],
         bias: Option<&[T]>,
         team: &Team,
-    ) -> Result<bool, KernelError>;
+    ) -> Result<bool, KernelError> {
+        let _ = (of, out, x, w, bias, team);
+        Ok(false)
+    }
 
     /// Convolves rows of planes.
     fn channels_first<T: Float, O: Element<Number = T::Number>>(
         of: &Depthwise,
         out: &mut [O],
-        x: (&[Self], Quantized),
-        w: &[Self],
-        bias: Option<&[T]>,
+        operands: Operands<'_, Self, T>,
         share: &Share,
     );
 }
@@ -1214,27 +1354,14 @@ trait Operand: Float {
 macro_rules! floats {
     ($($element:ty),*) => {$(
         impl Operand for $element {
-            fn whole_channels<T: Float, O: Element<Number = T::Number>>(
-                _: &Depthwise,
-                _: &mut [O],
-                _: (&[$element], Quantized),
-                _: &[u8],
-                _: Option<&[T]>,
-                _: &Team,
-            ) -> Result<bool, KernelError> {
-                Ok(false)
-            }
-
             #[inline(always)]
             fn channels_first<T: Float, O: Element<Number = T::Number>>(
                 of: &Depthwise,
                 out: &mut [O],
-                (x, _): (&[$element], Quantized),
-                w: &[$element],
-                bias: Option<&[T]>,
+                operands: Operands<'_, $element, T>,
                 share: &Share,
             ) {
-                of.channels_first(out, x, w, bias, share);
+                of.planes(out, share, FloatPlane::of(of, operands));
             }
         }
     )*};
@@ -1264,15 +1391,22 @@ macro_rules! bytes {
             fn channels_first<T: Float, O: Element<Number = T::Number>>(
                 of: &Depthwise,
                 out: &mut [O],
-                x: (&[$element], Quantized),
-                w: &[$element],
-                bias: Option<&[T]>,
+                operands: Operands<'_, $element, T>,
                 share: &Share,
             ) {
                 let columns = &of.dims[1];
-                match row_conv_fits(columns.stride, columns.dilation) {
-                    true => of.row_conv_channels_first(out, x, w, bias, share),
-                    false => of.quads_channels_first(out, x, w, bias, share),
+                let requantize = of.requantize::<O>().filter(|_| of.together);
+                if row_conv_fits(columns.stride, columns.dilation) {
+                    let plane = of.line_plane();
+                    let apart = (plane.0.row, 0);
+                    let kernel = BytePlane::of(of, operands, requantize, plane, apart);
+                    of.planes::<_, BytePlane<_, _, RowConv<_>>>(out, share, kernel);
+                } else {
+                    let plane = of.plane();
+                    let groups = of.dims[0].kernel.div_ceil(QUAD);
+                    let apart = (Depthwise::line(&plane.0), groups);
+                    let kernel = BytePlane::of(of, operands, requantize, plane, apart);
+                    of.planes::<_, BytePlane<_, _, Weights<_>>>(out, share, kernel);
                 }
             }
         }

@@ -152,9 +152,9 @@ fn plain(vectors: usize, terms: usize, rows: &[f32], factors: &[f32], to: &mut [
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! sums {
-    ($name:ident, $features:literal, $lanes:literal, $vector:ident, $zero:ident, $load:ident, $store:ident, $splat:ident, $multiplied:ident, $add:ident) => {
+    ($name:ident, $features:literal, $vectors:ident) => {
         mod $name {
-            use std::arch::x86_64::*;
+            use crate::simd::$vectors::*;
 
             /// Computes the sums of `R` rows and `C` vectors of columns. Each has `T` accumulators, which are added at the
             /// end, so that independent additions hide the latency.
@@ -170,43 +170,43 @@ macro_rules! sums {
             ) {
                 let terms = rows.len() / R;
                 let (row, mut line) = (rows.as_ptr(), factors.as_ptr());
-                let mut sums = [[[$zero(); C]; R]; T];
+                let mut sums = [[[zero(); C]; R]; T];
                 let whole = terms / T * T;
                 let mut at = 0;
                 // SAFETY: the caller's promises: each term of each row, and its line of weights.
                 unsafe {
                     while at < whole {
                         for t in 0..T {
-                            let own: [$vector; C] =
-                                std::array::from_fn(|c| $load(line.add(c * $lanes)));
+                            let own: [Vector; C] =
+                                std::array::from_fn(|c| load(line.add(c * LANES)));
                             for r in 0..R {
-                                let term = $splat(*row.add(r * terms + at + t));
+                                let term = splat(*row.add(r * terms + at + t));
                                 for c in 0..C {
-                                    sums[t][r][c] = $multiplied(term, own[c], sums[t][r][c]);
+                                    sums[t][r][c] = fused(term, own[c], sums[t][r][c]);
                                 }
                             }
-                            line = line.add(C * $lanes);
+                            line = line.add(C * LANES);
                         }
                         at += T;
                     }
                     while at < terms {
                         for r in 0..R {
-                            let term = $splat(*row.add(r * terms + at));
+                            let term = splat(*row.add(r * terms + at));
                             for c in 0..C {
-                                let own = $load(line.add(c * $lanes));
-                                sums[0][r][c] = $multiplied(term, own, sums[0][r][c]);
+                                let own = load(line.add(c * LANES));
+                                sums[0][r][c] = fused(term, own, sums[0][r][c]);
                             }
                         }
-                        line = line.add(C * $lanes);
+                        line = line.add(C * LANES);
                         at += 1;
                     }
                     for r in 0..R {
                         for c in 0..C {
                             let mut sum = sums[0][r][c];
                             for t in 1..T {
-                                sum = $add(sum, sums[t][r][c]);
+                                sum = add(sum, sums[t][r][c]);
                             }
-                            $store(to.as_mut_ptr().add((r * C + c) * $lanes), sum);
+                            store(to.as_mut_ptr().add((r * C + c) * LANES), sum);
                         }
                     }
                 }
@@ -216,31 +216,9 @@ macro_rules! sums {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-sums!(
-    wide,
-    "avx512f",
-    16,
-    __m512,
-    _mm512_setzero_ps,
-    _mm512_loadu_ps,
-    _mm512_storeu_ps,
-    _mm512_set1_ps,
-    _mm512_fmadd_ps,
-    _mm512_add_ps
-);
+sums!(wide, "avx512f", f32x16);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-sums!(
-    narrow,
-    "avx2,fma",
-    8,
-    __m256,
-    _mm256_setzero_ps,
-    _mm256_loadu_ps,
-    _mm256_storeu_ps,
-    _mm256_set1_ps,
-    _mm256_fmadd_ps,
-    _mm256_add_ps
-);
+sums!(narrow, "avx2,fma", f32x8);
 
 #[cfg(test)]
 mod tests {

@@ -2184,7 +2184,7 @@ fn gather_inline<S: PackElement>(
                 let starts = columns.each_ref().map(start);
                 while done < whole {
                     let from = starts.map(|start| &from[start + done..start + done + 8]);
-                    S::transpose8(&from, 8, &mut transposed, 8);
+                    product::transpose8(&from, 8, &mut transposed, 8);
                     for (j, line) in transposed.as_chunks::<8>().0.iter().enumerate() {
                         let to = (run.start + done + j) * MOST_COLUMNS + first;
                         let to = scratch[to..to + 8].iter_mut();

@@ -22,6 +22,7 @@ pub struct ConvDim {
 
 /// Base offsets and tables of offsets by dimension, with groups as a dimension of their own. The entries are the result N G
 /// O spatial, the operand N G C spatial, the weights G O C kernel, and the bias, whose dimensions are those of the result.
+#[derive(Clone, Debug)]
 pub struct ConvOffsets {
     /// Offset of the first element of each value.
     pub base: [i64; 4],

@@ -489,99 +489,142 @@ pub fn adjacent_rows<E: Element<Number = f32>, T: Element, P: RowEpilogue<T>>(
     with: &Along<'_>,
     epilogue: &mut P,
 ) {
-    let (elements, n) = (at.reads.len(), at.reads.len() as f64);
     let start = match with.work {
         Work::Reduce(Reduction::Min) => f32::INFINITY,
         _ => f32::NEG_INFINITY,
     };
     adjacent.reset(at.rows, start);
-    let Adjacent {
-        mosts,
-        sums,
-        squares,
-        exps,
-    } = adjacent;
+    let rows = AdjacentRows {
+        source,
+        out,
+        at,
+        epilogue,
+    };
     match with.work {
-        Work::Softmax => {
-            adjacent_mosts(source, at, mosts, greater);
-            let wholes = |sums: &[f64], to: &mut [f32]| {
-                let all = to.iter_mut().zip(sums);
-                all.for_each(|(whole, sum)| *whole = (1.0 / sum) as f32);
-            };
-            if P::PLAIN && same::<E, f32>(&source[..0]).is_some() {
-                for j in 0..elements {
-                    let (line, to) = (at.line(source, j), at.place(out, j));
-                    if let (Some(line), Ok(to)) = (same::<E, f32>(line), try_cast_slice_mut(to)) {
-                        raised(line, to, mosts, sums);
-                    }
+        Work::Softmax => rows.softmax(adjacent),
+        Work::Norm { epsilon, centred } => rows.norm(adjacent, with, (epsilon, centred)),
+        Work::Reduce(kind) => rows.reduce(adjacent, kind),
+    }
+}
+
+/// Adjacent rows in the operand, and their results.
+struct AdjacentRows<'a, E, T, P> {
+    source: &'a [E],
+    out: &'a mut [T],
+    at: &'a Places<'a>,
+    epilogue: &'a mut P,
+}
+
+impl<E: Element<Number = f32>, T: Element, P: RowEpilogue<T>> AdjacentRows<'_, E, T, P> {
+    #[inline(always)]
+    fn softmax(self, values: &mut Adjacent) {
+        let (elements, at) = (self.at.reads.len(), self.at);
+        let Adjacent {
+            mosts, sums, exps, ..
+        } = values;
+        self.fold(mosts, greater);
+        let wholes = |sums: &[f64], to: &mut [f32]| {
+            let all = to.iter_mut().zip(sums);
+            all.for_each(|(whole, sum)| *whole = (1.0 / sum) as f32);
+        };
+        if P::PLAIN && same::<E, f32>(&self.source[..0]).is_some() {
+            for j in 0..elements {
+                let (line, to) = (at.line(self.source, j), at.place(self.out, j));
+                if let (Some(line), Ok(to)) = (same::<E, f32>(line), try_cast_slice_mut(to)) {
+                    raised(line, to, mosts, sums);
                 }
-                wholes(sums, mosts);
-                for j in 0..elements {
-                    if let Ok(to) = try_cast_slice_mut::<T, f32>(at.place(out, j)) {
-                        to.iter_mut()
-                            .zip(&*mosts)
-                            .for_each(|(to, whole)| *to *= whole);
-                    }
-                }
-                return;
-            }
-            // Exponentials are not rounded before they are divided.
-            exps.resize(elements * at.rows, 0.0);
-            for (j, to) in exps.chunks_exact_mut(at.rows).enumerate() {
-                raised(at.line(source, j), to, mosts, sums);
             }
             wholes(sums, mosts);
-            for (j, line) in exps.chunks_exact_mut(at.rows).enumerate() {
-                let all = line.iter_mut().zip(&*mosts);
-                all.for_each(|(x, whole)| *x *= whole);
-                epilogue.make(line);
-                epilogue.write(line, at.place(out, j));
-            }
-        }
-        Work::Norm { epsilon, centred } => {
-            if centred {
-                adjacent_sums(source, at, sums, |x| x);
-            }
-            sums.iter_mut().for_each(|mean| *mean /= n);
             for j in 0..elements {
-                let found = sums.iter().zip(at.line(source, j));
-                for (square, (mean, x)) in squares.iter_mut().zip(found) {
-                    let off = f64::from(x.read()) - mean;
-                    *square += off * off;
+                if let Ok(to) = try_cast_slice_mut::<T, f32>(at.place(self.out, j)) {
+                    to.iter_mut()
+                        .zip(&*mosts)
+                        .for_each(|(to, whole)| *to *= whole);
                 }
             }
-            let all = squares.iter_mut();
-            all.for_each(|factor| *factor = 1.0 / (*factor / n + epsilon).sqrt());
-            let of = |list: Option<&[f32]>, j: usize, other: f32| list.map_or(other, |l| l[j]);
-            for j in 0..elements {
-                let (scale, bias) = (of(with.scale, j, 1.0), of(with.bias, j, 0.0));
-                let found = at.line(source, j).iter().zip(sums.iter().zip(&*squares));
-                for (to, (x, (mean, factor))) in mosts.iter_mut().zip(found) {
-                    let normal = ((f64::from(x.read()) - mean) * factor) as f32;
-                    *to = normal * scale + bias;
-                }
-                epilogue.make(mosts);
-                epilogue.write(mosts, at.place(out, j));
+            return;
+        }
+        // Exponentials are not rounded before they are divided.
+        exps.resize(elements * at.rows, 0.0);
+        for (j, to) in exps.chunks_exact_mut(at.rows).enumerate() {
+            raised(at.line(self.source, j), to, mosts, sums);
+        }
+        wholes(sums, mosts);
+        for (j, line) in exps.chunks_exact_mut(at.rows).enumerate() {
+            let all = line.iter_mut().zip(&*mosts);
+            all.for_each(|(x, whole)| *x *= whole);
+            self.epilogue.make(line);
+            self.epilogue.write(line, at.place(self.out, j));
+        }
+    }
+
+    #[inline(always)]
+    fn norm(self, values: &mut Adjacent, with: &Along<'_>, (epsilon, centred): (f64, bool)) {
+        let (elements, n) = (self.at.reads.len(), self.at.reads.len() as f64);
+        let Adjacent {
+            mosts,
+            sums,
+            squares,
+            ..
+        } = values;
+        if centred {
+            self.fold(sums, |sum, x| sum + f64::from(x));
+        }
+        sums.iter_mut().for_each(|mean| *mean /= n);
+        for j in 0..elements {
+            let found = sums.iter().zip(self.at.line(self.source, j));
+            for (square, (mean, x)) in squares.iter_mut().zip(found) {
+                let off = f64::from(x.read()) - mean;
+                *square += off * off;
             }
         }
-        Work::Reduce(kind) => {
-            match kind {
-                Reduction::Max => adjacent_mosts(source, at, mosts, greater),
-                Reduction::Min => adjacent_mosts(source, at, mosts, lesser),
-                Reduction::L1 => adjacent_sums(source, at, sums, f64::abs),
-                Reduction::L2 | Reduction::SumSquare => adjacent_sums(source, at, sums, |x| x * x),
-                _ => adjacent_sums(source, at, sums, |x| x),
+        let all = squares.iter_mut();
+        all.for_each(|factor| *factor = 1.0 / (*factor / n + epsilon).sqrt());
+        let of = |list: Option<&[f32]>, j: usize, other: f32| list.map_or(other, |l| l[j]);
+        for j in 0..elements {
+            let (scale, bias) = (of(with.scale, j, 1.0), of(with.bias, j, 0.0));
+            let found = self.at.line(self.source, j).iter();
+            let found = found.zip(sums.iter().zip(&*squares));
+            for (to, (x, (mean, factor))) in mosts.iter_mut().zip(found) {
+                let normal = ((f64::from(x.read()) - mean) * factor) as f32;
+                *to = normal * scale + bias;
             }
-            for (most, sum) in mosts.iter_mut().zip(&*sums) {
-                *most = match kind {
-                    Reduction::Max | Reduction::Min => *most,
-                    Reduction::Mean => (sum / n) as f32,
-                    Reduction::L2 => sum.sqrt() as f32,
-                    _ => *sum as f32,
-                };
+            self.epilogue.make(mosts);
+            self.epilogue.write(mosts, self.at.place(self.out, j));
+        }
+    }
+
+    #[inline(always)]
+    fn reduce(self, values: &mut Adjacent, kind: Reduction) {
+        let Adjacent { mosts, sums, .. } = values;
+        match kind {
+            Reduction::Max => self.fold(mosts, greater),
+            Reduction::Min => self.fold(mosts, lesser),
+            Reduction::L1 => self.fold(sums, |sum, x| sum + f64::from(x).abs()),
+            Reduction::L2 | Reduction::SumSquare => {
+                self.fold(sums, |sum, x| sum + f64::from(x) * f64::from(x));
             }
-            epilogue.make(mosts);
-            epilogue.write(mosts, at.place(out, 0));
+            _ => self.fold(sums, |sum, x| sum + f64::from(x)),
+        }
+        let n = self.at.reads.len() as f64;
+        for (most, sum) in mosts.iter_mut().zip(&*sums) {
+            *most = match kind {
+                Reduction::Max | Reduction::Min => *most,
+                Reduction::Mean => (sum / n) as f32,
+                Reduction::L2 => sum.sqrt() as f32,
+                _ => *sum as f32,
+            };
+        }
+        self.epilogue.make(mosts);
+        self.epilogue.write(mosts, self.at.place(self.out, 0));
+    }
+
+    /// Folds each row into one value.
+    #[inline(always)]
+    fn fold<N: Copy>(&self, values: &mut [N], f: impl Fn(N, f32) -> N) {
+        for j in 0..self.at.reads.len() {
+            let all = values.iter_mut().zip(self.at.line(self.source, j));
+            all.for_each(|(value, x)| *value = f(*value, x.read()));
         }
     }
 }
@@ -593,33 +636,6 @@ fn raised<E: Element<Number = f32>>(line: &[E], to: &mut [f32], mosts: &[f32], s
     all.for_each(|(to, (x, most))| *to = power(x.read() - most));
     let all = sums.iter_mut().zip(&*to);
     all.for_each(|(sum, &x)| *sum += f64::from(x));
-}
-
-/// Sums each row in place.
-#[inline(always)]
-fn adjacent_sums<E: Element<Number = f32>>(
-    source: &[E],
-    at: &Places<'_>,
-    sums: &mut [f64],
-    f: impl Fn(f64) -> f64,
-) {
-    for j in 0..at.reads.len() {
-        let all = sums.iter_mut().zip(at.line(source, j));
-        all.for_each(|(sum, x)| *sum += f(f64::from(x.read())));
-    }
-}
-
-#[inline(always)]
-fn adjacent_mosts<E: Element<Number = f32>>(
-    source: &[E],
-    at: &Places<'_>,
-    mosts: &mut [f32],
-    f: impl Fn(f32, f32) -> f32,
-) {
-    for j in 0..at.reads.len() {
-        let all = mosts.iter_mut().zip(at.line(source, j));
-        all.for_each(|(most, x)| *most = f(*most, x.read()));
-    }
 }
 
 #[inline(always)]

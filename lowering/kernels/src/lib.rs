@@ -59,6 +59,8 @@ pub mod moves;
 pub mod product;
 pub mod requantize;
 pub mod scales;
+#[cfg(target_arch = "x86_64")]
+mod simd;
 pub mod softmax;
 mod taps;
 pub mod team;

@@ -159,32 +159,20 @@ pub struct ChainOp {
 macro_rules! with_type {
     ($kind:expr, $element:ident => $work:expr) => {
         match $kind {
-            $crate::element::Kind::F32 => {
-                type $element = f32;
-                $work
-            }
-            $crate::element::Kind::F16 => {
-                type $element = $crate::element::f16;
-                $work
-            }
+            $crate::element::Kind::F32 => $crate::with_type!(f32, $element, $work),
+            $crate::element::Kind::F16 => $crate::with_type!($crate::element::f16, $element, $work),
             $crate::element::Kind::BF16 => {
-                type $element = $crate::element::bf16;
-                $work
+                $crate::with_type!($crate::element::bf16, $element, $work)
             }
-            $crate::element::Kind::I8 => {
-                type $element = i8;
-                $work
-            }
-            $crate::element::Kind::U8 => {
-                type $element = u8;
-                $work
-            }
-            $crate::element::Kind::I32 => {
-                type $element = i32;
-                $work
-            }
+            $crate::element::Kind::I8 => $crate::with_type!(i8, $element, $work),
+            $crate::element::Kind::U8 => $crate::with_type!(u8, $element, $work),
+            $crate::element::Kind::I32 => $crate::with_type!(i32, $element, $work),
         }
     };
+    ($own:ty, $element:ident, $work:expr) => {{
+        type $element = $own;
+        $work
+    }};
 }
 
 /// Rounds numbers to values of their element type.
@@ -200,15 +188,15 @@ pub fn narrowed<E: Element>(part: &mut [E::Number]) {
 pub fn compute(link: &ChainOp, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
     match (link.code, from[0].is_float()) {
         (Code::Compare(direction), true) => {
-            return compared::<f32>(direction, cast_slice(a), cast_slice(b), to);
+            return compared::<f32, _>(direction, cast_slice(a), cast_slice(b), to);
         }
         (Code::Compare(direction), false) => {
-            return compared::<i32>(direction, cast_slice(a), cast_slice(b), to);
+            return compared::<i32, _>(direction, cast_slice(a), cast_slice(b), to);
         }
-        (Code::Truth, true) => return tested(cast_slice(a), to, |x: f32| x != 0.0),
-        (Code::Truth, false) => return tested(a, to, |x| x != 0),
-        (Code::IsNan, _) => return tested(cast_slice(a), to, f32::is_nan),
-        (Code::IsInf, _) => return tested(cast_slice(a), to, f32::is_infinite),
+        (Code::Truth, true) => return one(cast_slice(a), to, |x: f32| u32::from(x != 0.0)),
+        (Code::Truth, false) => return one(a, to, |x| u32::from(x != 0)),
+        (Code::IsNan, _) => return one(cast_slice(a), to, |x: f32| u32::from(x.is_nan())),
+        (Code::IsInf, _) => return one(cast_slice(a), to, |x: f32| u32::from(x.is_infinite())),
         _ => {}
     }
     match (from[0].is_float(), link.kind.is_float()) {
@@ -251,30 +239,21 @@ pub fn compute(link: &ChainOp, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [
     }
 }
 
-/// 1 for pairs in this relation, otherwise 0.
+/// Sets results to 1 for pairs in this relation, otherwise to 0.
 #[inline(always)]
-fn compared<N: Copy + PartialOrd>(comparison: Comparison, a: &[N], b: &[N], to: &mut [u32]) {
+pub fn compared<N: Copy + PartialOrd, T: std::convert::From<bool>>(
+    comparison: Comparison,
+    a: &[N],
+    b: &[N],
+    to: &mut [T],
+) {
     match comparison {
-        Comparison::Eq => related(a, b, to, |a, b| a == b),
-        Comparison::Ne => related(a, b, to, |a, b| a != b),
-        Comparison::Lt => related(a, b, to, |a, b| a < b),
-        Comparison::Le => related(a, b, to, |a, b| a <= b),
-        Comparison::Gt => related(a, b, to, |a, b| b < a),
-        Comparison::Ge => related(a, b, to, |a, b| b <= a),
-    }
-}
-
-#[inline(always)]
-fn related<N: Copy>(a: &[N], b: &[N], to: &mut [u32], f: impl Fn(N, N) -> bool) {
-    for (to, (&a, &b)) in to.iter_mut().zip(a.iter().zip(b)) {
-        *to = u32::from(f(a, b));
-    }
-}
-
-#[inline(always)]
-fn tested<N: Copy>(a: &[N], to: &mut [u32], f: impl Fn(N) -> bool) {
-    for (to, &a) in to.iter_mut().zip(a) {
-        *to = u32::from(f(a));
+        Comparison::Eq => two(a, b, to, |a, b| (a == b).into()),
+        Comparison::Ne => two(a, b, to, |a, b| (a != b).into()),
+        Comparison::Lt => two(a, b, to, |a, b| (a < b).into()),
+        Comparison::Le => two(a, b, to, |a, b| (a <= b).into()),
+        Comparison::Gt => two(a, b, to, |a, b| (b < a).into()),
+        Comparison::Ge => two(a, b, to, |a, b| (b <= a).into()),
     }
 }
 
@@ -354,14 +333,15 @@ pub fn only_of_integers(code: Code) -> bool {
 }
 
 #[inline(always)]
-fn one<N: Copy>(a: &[N], to: &mut [N], f: impl Fn(N) -> N) {
+fn one<N: Copy, T>(a: &[N], to: &mut [T], f: impl Fn(N) -> T) {
     for (to, &a) in to.iter_mut().zip(a) {
         *to = f(a);
     }
 }
 
+/// Computes a result of each pair.
 #[inline(always)]
-fn two<N: Copy>(a: &[N], b: &[N], to: &mut [N], f: impl Fn(N, N) -> N) {
+pub fn two<N: Copy, T>(a: &[N], b: &[N], to: &mut [T], f: impl Fn(N, N) -> T) {
     for (to, (&a, &b)) in to.iter_mut().zip(a.iter().zip(b)) {
         *to = f(a, b);
     }

@@ -100,9 +100,10 @@ impl Taps<'_> {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod vectors {
     macro_rules! taps {
-        ($name:ident, $features:literal, $lanes:literal, $vector:ident, $zero:ident, $load:ident, $store:ident, $splat:ident, $fused:ident, $add:ident, $mask:ty, $some:expr, $load_some:expr, $store_some:expr) => {
+        ($name:ident, $features:literal, $vectors:ident, $mask:ty, $some:expr, $load_some:expr, $store_some:expr) => {
             pub(in super::super) mod $name {
                 use super::super::Taps;
+                use crate::simd::$vectors::*;
                 use std::arch::x86_64::*;
 
                 /// # Safety
@@ -121,17 +122,17 @@ mod vectors {
                     // SAFETY: each call has its number of elements from `at` on, and the last one is masked; the rest is
                     // the caller's promise.
                     unsafe {
-                        while at + 4 * $lanes <= taps.count {
+                        while at + 4 * LANES <= taps.count {
                             positions::<4, false>(taps, lists, at);
-                            at += 4 * $lanes;
+                            at += 4 * LANES;
                         }
-                        if at + 2 * $lanes <= taps.count {
+                        if at + 2 * LANES <= taps.count {
                             positions::<2, false>(taps, lists, at);
-                            at += 2 * $lanes;
+                            at += 2 * LANES;
                         }
-                        if at + $lanes <= taps.count {
+                        if at + LANES <= taps.count {
                             positions::<1, false>(taps, lists, at);
-                            at += $lanes;
+                            at += LANES;
                         }
                         if at < taps.count {
                             positions::<1, true>(taps, lists, at);
@@ -183,38 +184,38 @@ mod vectors {
                     // SAFETY: the caller has these positions and elements, which are inside of the lists; with `SOME` loads
                     // and stores are masked.
                     unsafe {
-                        let load = |from: *const f32| match SOME {
+                        let read = |from: *const f32| match SOME {
                             true => ($load_some)(from, some),
-                            false => $load(from),
+                            false => load(from),
                         };
-                        let mut sums = [[$zero(); V]; P];
+                        let mut sums = [[zero(); V]; P];
                         let first = x.add(position * taps.read + at);
                         for &(from, weight) in taps.taps {
                             let from = first.add(from);
-                            let weights: [$vector; V] = match taps.broadcast_weights {
-                                true => [$splat(*w.add(weight)); V],
+                            let weights: [Vector; V] = match taps.broadcast_weights {
+                                true => [splat(*w.add(weight)); V],
                                 false => {
-                                    std::array::from_fn(|v| load(w.add(weight + at + v * $lanes)))
+                                    std::array::from_fn(|v| read(w.add(weight + at + v * LANES)))
                                 }
                             };
                             for p in 0..P {
                                 for v in 0..V {
-                                    let x = load(from.add(p * taps.read + v * $lanes));
-                                    sums[p][v] = $fused(weights[v], x, sums[p][v]);
+                                    let x = read(from.add(p * taps.read + v * LANES));
+                                    sums[p][v] = fused(weights[v], x, sums[p][v]);
                                 }
                             }
                         }
                         for v in 0..V {
                             let start = match taps.broadcast_weights {
-                                true => $splat(*start),
-                                false => load(start.add(at + v * $lanes)),
+                                true => splat(*start),
+                                false => read(start.add(at + v * LANES)),
                             };
                             for p in 0..P {
-                                let to = out.add((position + p) * taps.write + at + v * $lanes);
-                                let sum = $add(sums[p][v], start);
+                                let to = out.add((position + p) * taps.write + at + v * LANES);
+                                let sum = add(sums[p][v], start);
                                 match SOME {
                                     true => ($store_some)(to, some, sum),
-                                    false => $store(to, sum),
+                                    false => store(to, sum),
                                 }
                             }
                         }
@@ -228,14 +229,7 @@ mod vectors {
     taps!(
         narrow,
         "avx2,fma",
-        8,
-        __m256,
-        _mm256_setzero_ps,
-        _mm256_loadu_ps,
-        _mm256_storeu_ps,
-        _mm256_set1_ps,
-        _mm256_fmadd_ps,
-        _mm256_add_ps,
+        f32x8,
         __m256i,
         |count: usize| {
             let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -247,14 +241,7 @@ mod vectors {
     taps!(
         wide,
         "avx512f",
-        16,
-        __m512,
-        _mm512_setzero_ps,
-        _mm512_loadu_ps,
-        _mm512_storeu_ps,
-        _mm512_set1_ps,
-        _mm512_fmadd_ps,
-        _mm512_add_ps,
+        f32x16,
         __mmask16,
         |count: usize| ((1u32 << count.min(16)) - 1) as u16,
         |from, some| _mm512_maskz_loadu_ps(some, from),

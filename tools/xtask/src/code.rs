@@ -53,11 +53,27 @@ impl Package {
     }
 }
 
-/// A line for each crate, then the functions with more lines than `most`.
+/// Most lines of code of a function.
+pub const MOST_LINES: usize = 80;
+
+/// The functions of all crates with more than `most` lines of code, as `path function`, with their numbers of lines.
 ///
 /// # Errors
 /// A source cannot be read or parsed.
-pub fn table(most: usize) -> Result<String, ChoreError> {
+pub fn functions_above(most: usize) -> Result<Vec<(String, usize)>, ChoreError> {
+    Ok(long(&packages(&root())?, most).collect())
+}
+
+fn long(packages: &[Package], most: usize) -> impl Iterator<Item = (String, usize)> {
+    let functions = packages.iter().flat_map(Package::functions);
+    functions.filter(move |(_, lines)| most < *lines)
+}
+
+/// A line for each crate, then the functions with more than [`MOST_LINES`] lines of code.
+///
+/// # Errors
+/// A source cannot be read or parsed.
+pub fn table() -> Result<String, ChoreError> {
     let packages = packages(&root())?;
     let mut out = "  lines  longest  crate\n".to_owned();
     for package in &packages {
@@ -67,8 +83,7 @@ pub fn table(most: usize) -> Result<String, ChoreError> {
     }
     let total: usize = packages.iter().map(Package::lines).sum();
     out.push_str(&format!("{total:>7}{:>11}all\n", ""));
-    let functions = packages.iter().flat_map(Package::functions);
-    for (name, lines) in functions.filter(|(_, lines)| most < *lines) {
+    for (name, lines) in long(&packages, MOST_LINES) {
         out.push_str(&format!("function of {lines} lines: {name}\n"));
     }
     Ok(out)

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.first().map(String::as_str) {
         Some("docs") => docs::run(&args[1..]),
-        Some("code") => code::table(80).map(|text| print!("{text}")),
+        Some("code") => code::table().map(|text| print!("{text}")),
         Some("results") => results::run(&args[1..]),
         _ => Err(ChoreError::Usage),
     };

@@ -8,12 +8,13 @@
 use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::In;
-use crate::ops::Context;
-use crate::ops::kernel::{Family, Kernel, Site, rearranged};
+use crate::ops::kernel::{Call, Family, Kernel, Site, rearranged};
 use optc_ir::{Op, Operation, Structure, Value};
 use optc_kernels::dequantize::Dequantizes;
 use optc_kernels::element::{Kind, elements};
-use optc_kernels::gemm::{LEFT, Products, Quantization};
+use optc_kernels::epilogue::{Dequantization, Epilogue};
+use optc_kernels::gemm::{self, LEFT, Multiply, Products, Quantization};
+use optc_kernels::scales;
 use optc_ops::{Cast, Dequantize, Sub};
 use std::sync::Arc;
 
@@ -51,6 +52,48 @@ pub(crate) struct ByteOperand {
     pub(crate) path: Vec<Op>,
     /// True if the bytes are read from the place of the last operation's result, where [`Copied`] has copied them.
     pub(crate) copied: bool,
+}
+
+/// The offsets of the scales of a dequantization.
+pub(crate) fn scale_offsets(scale: &Dequantization) -> Access {
+    Access::Sum {
+        base: 0,
+        tables: scale.tables.clone(),
+    }
+}
+
+/// The kernel of products of operands, or of `bytes` in their place, and the bytes that it multiplies. `constants` are
+/// the operands and the initial values that are constant floats. `along` gives the products with the offsets of an
+/// epilogue's scales in place of those of the initial values.
+pub(crate) fn multiplied(
+    mut products: Products,
+    kinds: [Kind; 2],
+    bytes: Option<&Bytes>,
+    constants: ([Option<&[u8]>; 2], Option<&[u8]>),
+    mut epilogue: Option<Epilogue>,
+    along: impl FnOnce(&Access) -> Option<Products>,
+) -> Option<(Box<dyn Multiply>, Option<Bytes>)> {
+    products.quantization = bytes.map(Bytes::quantization);
+    let (floats, begins) = constants;
+    let (bytes, mut dequantize) = match bytes {
+        Some(bytes) => {
+            let (bytes, dequantize) = bytes.of_floats(&products, floats, begins)?;
+            (Some(bytes), dequantize)
+        }
+        None => (None, None),
+    };
+    if dequantize.is_some() {
+        epilogue = Some(Epilogue::of_floats(epilogue));
+    } else if let Some(of) = &epilogue
+        && let Some(scale) = of.scale()
+    {
+        let along = along(&scale_offsets(scale))?;
+        dequantize = Some(scales::of_epilogue(&products, &along, of)?);
+    }
+    let constants = bytes.as_ref().map_or(floats, Bytes::constants);
+    let epilogue = epilogue.map(|epilogue| (epilogue, dequantize));
+    let product = gemm::typed(products, kinds, constants, epilogue)?;
+    Some((product, bytes))
 }
 
 /// Copies bytes to the place of the integers that they are converted to, and the zero point to its last byte; or one of
@@ -95,13 +138,7 @@ impl Kernel for Copied {
         Family::CopiedBytes
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        _: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, .. }: Call<'_>) -> Result<(), StepError> {
         let mut ins = ins.iter().map(|operand| match operand {
             In::Bytes(bytes) => Ok(*bytes),
             In::Inplace | In::Aliased => Err(StepError::BytesWrittenOver),

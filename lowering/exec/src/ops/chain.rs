@@ -5,11 +5,9 @@ use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::In;
 use crate::nest::Nest;
-use crate::ops::Context;
-use crate::ops::kernel::{Family, Kernel};
+use crate::ops::kernel::{Call, Family, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use optc_kernels::element::{Element, Kind, elements, elements_mut};
-use optc_kernels::error::KernelError;
 use optc_kernels::gemm::Scratch;
 use optc_kernels::links::{
     ChainOp, From, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed,
@@ -17,7 +15,7 @@ use optc_kernels::links::{
 use optc_kernels::loops::{Loop, Steps};
 use optc_kernels::product::{self, PackElement};
 use optc_kernels::requantize::RequantizeLoop;
-use optc_kernels::team::{self, Share};
+use optc_kernels::team::{self, Share, Team};
 use optc_kernels::vectorized::{vectorized, vectorized_wide};
 use optc_kernels::with_type;
 
@@ -130,20 +128,10 @@ impl Chain {
     }
 }
 
-/// The location that an operand is read from.
-#[derive(Clone, Copy)]
-enum Source<'a> {
-    Beside(&'a [u8]),
-    /// In the bytes of the result, where that has the same element.
-    Same,
-    /// Elsewhere in the buffer that the result lies in, which it does not write.
-    Among,
-}
-
 /// One run's memory.
 struct Work<'a> {
     frame: &'a Frame,
-    sources: &'a [Source<'a>],
+    sources: &'a [In<'a>],
     /// Elements of operands that do not lie side by side, then of results.
     parts: Vec<Part>,
     /// The loop of all operations together, and the operand that it runs over.
@@ -167,26 +155,12 @@ impl Kernel for Chain {
         }
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), StepError> {
-        let mut sources = Vec::with_capacity(ins.len());
-        for operand in ins {
-            sources.push(match operand {
-                In::Bytes(bytes) => Source::Beside(bytes),
-                In::Inplace => Source::Same,
-                In::Aliased => Source::Among,
-            });
-        }
-        if sources.len() != self.operands.len() {
+    fn run(&self, Call { ins, out, cx, .. }: Call<'_>) -> Result<(), StepError> {
+        if ins.len() != self.operands.len() {
             return Err(StepError::OperandCount);
         }
         let mut frames = self.frames.iter();
-        frames.try_for_each(|frame| self.framed(frame, &sources, out, cx))
+        frames.try_for_each(|frame| self.framed(frame, ins, out, cx.team))
     }
 
     fn scratch(&self) -> Scratch {
@@ -200,37 +174,26 @@ impl Chain {
     fn framed(
         &self,
         frame: &Frame,
-        sources: &[Source<'_>],
+        sources: &[In<'_>],
         out: &mut [u8],
-        cx: &mut Context<'_>,
+        team: &Team,
     ) -> Result<(), StepError> {
         let Frame { nest, block } = frame;
         let size = self.target().size();
-        let inside = |k: usize| {
-            let own = self.operands[k].size();
-            match sources[k] {
-                Source::Beside(source) => nest.fits(k + 1, source.len() / own),
-                Source::Among => nest.fits(k + 1, out.len() / own),
-                Source::Same => own == size,
-            }
-        };
-        if !nest.fits(0, out.len() / size) || !(0..sources.len()).all(inside) {
-            return Err(KernelError::OutOfBounds.into());
-        }
+        let kind = |k: usize| k.checked_sub(1).map_or(self.target(), |k| self.operands[k]);
+        nest.check(sources, out, |k| kind(k).size())?;
         // Other bytes of the result's buffer may belong to the part of another thread.
-        let apart = !sources.iter().any(|s| matches!(s, Source::Among));
+        let apart = !sources.iter().any(|s| matches!(s, In::Aliased));
         let count = nest.count().saturating_mul(block.around.0 as u64);
         let threads = match apart {
-            true => cx
-                .team
-                .worth(count, team::ELEMENTS / self.links.len() as u64),
+            true => team.worth(count, team::ELEMENTS / self.links.len() as u64),
             false => 1,
         };
         match frame.shared(threads) {
             None => self.some(frame, (nest, block), sources, out),
             Some((number, shares)) => {
                 let loops = nest.loops().len();
-                cx.team.share_bytes(out, size, &shares, |share, out| {
+                team.share_bytes(out, size, &shares, |share, out| {
                     let (mut nest, mut block) = (nest.clone(), *block);
                     let steps = share.units.clone();
                     if number < loops {
@@ -271,7 +234,7 @@ impl Chain {
         &self,
         frame: &Frame,
         (nest, block): (&Loops, &Block),
-        sources: &[Source<'_>],
+        sources: &[In<'_>],
         out: &mut [u8],
     ) -> Result<(), StepError> {
         let mut parts = vec![[0u32; PART]; self.operands.len() + self.links.len()];
@@ -280,7 +243,7 @@ impl Chain {
             .enumerate()
             .filter(|(k, _)| frame.is_still(*k))
         {
-            if let Source::Beside(source) = source {
+            if let In::Bytes(source) = source {
                 let at = frame.nest.base(k + 1) as usize;
                 with_type!(self.operands[k], E => {
                     let part: &mut [<E as Element>::Number] = cast_slice_mut(&mut parts[k]);
@@ -289,7 +252,7 @@ impl Chain {
             }
         }
         let number = |k: usize| match sources[k] {
-            Source::Beside(_) if frame.is_still(k) => Some(parts[k][0]),
+            In::Bytes(_) if frame.is_still(k) => Some(parts[k][0]),
             _ => None,
         };
         let rescale = RequantizeLoop::of(&self.links, |k| self.operands[k], number);
@@ -348,101 +311,131 @@ impl Chain {
                     lines: (lines, around[k]),
                     along: (count, steps[k]),
                 };
-                self.part(work, out, lattice)?;
+                let elements = Elements {
+                    chain: self,
+                    frame: work.frame,
+                    sources: work.sources,
+                    target: lattice(0),
+                    count: lines * count,
+                    lattice,
+                };
+                elements.fetch(&mut work.parts, out)?;
+                match &work.rescale {
+                    Some(rescale) => elements.rescale(rescale, &mut work.parts, out)?,
+                    None => elements.compute(&mut work.parts, out)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The elements of one block.
+struct Elements<'a, F> {
+    chain: &'a Chain,
+    frame: &'a Frame,
+    sources: &'a [In<'a>],
+    /// The location of the result.
+    target: Lattice,
+    /// The location of each value: the result, then the operands.
+    lattice: F,
+    count: usize,
+}
+
+impl<F: Fn(usize) -> Lattice> Elements<'_, F> {
+    /// Returns whether an operand beside the result is read in its buffer.
+    #[inline(always)]
+    fn is_in_place(&self, k: usize) -> bool {
+        let whole = self.chain.operands[k].size() == size_of::<u32>();
+        whole && (self.lattice)(k + 1).is_line()
+    }
+
+    /// The numbers of an operand, in its buffer or in the part that [`fetch`](Elements::fetch) packed.
+    #[inline(always)]
+    fn operand<'b>(&'b self, k: usize, parts: &'b [Part]) -> Result<&'b [u32], StepError> {
+        match self.sources[k] {
+            In::Bytes(source) if self.is_in_place(k) => {
+                let from = (self.lattice)(k + 1).from as usize;
+                let words: &[u32] = bytemuck::try_cast_slice(source)?;
+                Ok(&words[from..from + self.count])
+            }
+            _ => Ok(&parts[k][..self.count]),
+        }
+    }
+
+    /// Packs the operands that are not read in their buffers.
+    #[inline(always)]
+    fn fetch(&self, parts: &mut [Part], out: &[u8]) -> Result<(), StepError> {
+        for (k, part) in parts.iter_mut().enumerate().take(self.sources.len()) {
+            let own = (self.lattice)(k + 1);
+            // The overwritten operand has the elements of the result.
+            let (source, own) = match self.sources[k] {
+                In::Bytes(_) if self.is_in_place(k) || self.frame.is_still(k) => continue,
+                In::Bytes(source) => (source, own),
+                In::Aliased => (out, own),
+                In::Inplace => (out, self.target),
+            };
+            let to = &mut part[..self.count];
+            with_type!(self.chain.operands[k], E => own.fetch::<E>(elements(source)?, cast_slice_mut(to)));
+        }
+        Ok(())
+    }
+
+    /// Computes all operations as one loop over operand `k`.
+    #[inline(always)]
+    fn rescale(
+        &self,
+        (k, rescale): &(usize, RequantizeLoop),
+        parts: &mut [Part],
+        out: &mut [u8],
+    ) -> Result<(), StepError> {
+        let (before, to) = parts.split_at_mut(self.sources.len());
+        let from = self.operand(*k, before)?;
+        let first = self.target.from as usize;
+        let places = first..first + self.count;
+        match self.chain.target() {
+            Kind::I8 if self.target.is_line() => {
+                rescale.run((from, &mut elements_mut::<i8>(out)?[places]));
+            }
+            Kind::U8 if self.target.is_line() => {
+                rescale.run((from, &mut elements_mut::<u8>(out)?[places]));
+            }
+            kind => {
+                let Some(to) = to.last_mut().map(|to| &mut to[..self.count]) else {
+                    return Ok(());
+                };
+                to.copy_from_slice(from);
+                rescale.run(&mut *to);
+                with_type!(kind, E => self.target.store::<E>(cast_slice(to), elements_mut(out)?));
             }
         }
         Ok(())
     }
 
-    /// One block, of which `lattice` says where each value has it: the result, then the operands.
+    /// Computes the operations one after another.
     #[inline(always)]
-    fn part(
-        &self,
-        work: &mut Work<'_>,
-        out: &mut [u8],
-        lattice: impl Fn(usize) -> Lattice,
-    ) -> Result<(), StepError> {
-        let target = lattice(0);
-        let count = target.lines.0 * target.along.0;
-        let operands = self.operands.len();
-        let in_place = |k: usize| {
-            let whole = self.operands[k].size() == size_of::<u32>();
-            whole && lattice(k + 1).is_line()
-        };
-        // The elements of an operand that are read where they lie.
-        let sources = work.sources;
-        let stays = |k: usize| -> Result<Option<&[u32]>, StepError> {
-            let Source::Beside(source) = sources[k] else {
-                return Ok(None);
-            };
-            if !in_place(k) {
-                return Ok(None);
-            }
-            let from = lattice(k + 1).from as usize;
-            let words: &[u32] = bytemuck::try_cast_slice(source)?;
-            Ok(Some(&words[from..from + count]))
-        };
-        for k in 0..operands {
-            let own = lattice(k + 1);
-            // The overwritten operand has the elements of the result.
-            let (source, own) = match work.sources[k] {
-                Source::Beside(_) if in_place(k) || work.frame.is_still(k) => continue,
-                Source::Beside(source) => (source, own),
-                Source::Among => (&*out, own),
-                Source::Same => (&*out, lattice(0)),
-            };
-            let to = &mut work.parts[k][..count];
-            with_type!(self.operands[k], E => own.fetch::<E>(elements(source)?, cast_slice_mut(to)));
-        }
-        if let Some((k, rescale)) = work.rescale {
-            let (before, to) = work.parts.split_at_mut(operands);
-            let from = match stays(k)? {
-                Some(words) => words,
-                None => &before[k][..count],
-            };
-            let places = target.from as usize..target.from as usize + count;
-            match self.target() {
-                Kind::I8 if target.is_line() => {
-                    rescale.run((from, &mut elements_mut::<i8>(out)?[places]));
-                }
-                Kind::U8 if target.is_line() => {
-                    rescale.run((from, &mut elements_mut::<u8>(out)?[places]));
-                }
-                kind => {
-                    let Some(to) = to.last_mut().map(|to| &mut to[..count]) else {
-                        return Ok(());
-                    };
-                    to.copy_from_slice(from);
-                    rescale.run(&mut *to);
-                    with_type!(kind, E => target.store::<E>(cast_slice(to), elements_mut(out)?));
-                }
-            }
-            return Ok(());
-        }
-        let last = self.links.len() - 1;
-        let written = self.target().size() == size_of::<u32>() && target.is_line();
-        for (number, link) in self.links.iter().enumerate() {
-            let (before, rest) = work.parts.split_at_mut(operands + number);
-            let part = |from: From| -> Result<&[u32], StepError> {
-                Ok(match from {
-                    From::Code(i) => &before[operands + i][..count],
-                    From::Operand(k) => match stays(k)? {
-                        Some(words) => words,
-                        None => &before[k][..count],
-                    },
-                })
+    fn compute(&self, parts: &mut [Part], out: &mut [u8]) -> Result<(), StepError> {
+        let (links, operands, target) = (&self.chain.links, self.sources.len(), self.target);
+        let last = links.len() - 1;
+        let kind = self.chain.target();
+        let written = kind.size() == size_of::<u32>() && target.is_line();
+        for (number, link) in links.iter().enumerate() {
+            let (before, rest) = parts.split_at_mut(operands + number);
+            let part = |from: From| match from {
+                From::Code(i) => Ok(&before[operands + i][..self.count]),
+                From::Operand(k) => self.operand(k, before),
             };
             let (a, b) = (part(link.from[0])?, part(link.from[1])?);
             let to = match number == last && written {
                 true => {
                     let to = target.from as usize;
                     let words: &mut [u32] = bytemuck::try_cast_slice_mut(out)?;
-                    &mut words[to..to + count]
+                    &mut words[to..to + self.count]
                 }
-                false => &mut rest[0][..count],
+                false => &mut rest[0][..self.count],
             };
-            let kinds = link.from.map(|from| self.kind(from));
-            if count < MANY {
+            let kinds = link.from.map(|from| self.chain.kind(from));
+            if self.count < MANY {
                 compute(link, kinds, a, b, to);
             } else {
                 vectorized_wide(
@@ -455,8 +448,8 @@ impl Chain {
             }
         }
         if !written {
-            let found = work.parts.last().map_or(&[][..], |part| &part[..count]);
-            with_type!(self.target(), E => target.store::<E>(cast_slice(found), elements_mut(out)?));
+            let found = parts.last().map_or(&[][..], |part| &part[..self.count]);
+            with_type!(kind, E => target.store::<E>(cast_slice(found), elements_mut(out)?));
         }
         Ok(())
     }

@@ -3,9 +3,8 @@
 use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::{In, Slot};
-use crate::ops::Context;
 use crate::ops::chain::Chain;
-use crate::ops::kernel::{Kernel, Site, floats, numbers, same_float};
+use crate::ops::kernel::{Call, Kernel, Site, floats, numbers, same_float};
 use crate::ops::rows::Rows;
 use optc_ir::Operation;
 use optc_kernels::element::Kind;
@@ -79,7 +78,7 @@ impl Channels {
             return None;
         };
         let shape = x.access.shape();
-        let places = [scale, bias, mean, variance].map(|slot| places_of(slot));
+        let places = [scale, bias, mean, variance].map(|slot| slot.access.offsets());
         let n = *shape.get(CHANNEL)?;
         if places.iter().any(|p| p.len() != n) {
             return None;
@@ -133,7 +132,7 @@ pub(crate) fn known_factors(site: &Site<'_>) -> Option<Factors> {
     for &operand in &data.operands[1..] {
         let slot = site.slot(operand).filter(|s| s.kind() == Some(Kind::F32))?;
         let bytes = site.constant_buffer(operand)?.get(slot.range())?;
-        read.push(picked(floats(bytes).ok()?, &places_of(slot))?);
+        read.push(picked(floats(bytes).ok()?, &slot.access.offsets())?);
     }
     let [scale, bias, mean, variance] = &read[..] else {
         return None;
@@ -142,13 +141,6 @@ pub(crate) fn known_factors(site: &Site<'_>) -> Option<Factors> {
     let found = Factors::of([scale, bias, mean, variance], epsilon);
     let all = found.factors.iter().chain(&found.terms);
     (same && { all }.all(|x| x.is_finite())).then_some(found)
-}
-
-/// Offsets of the elements of a value, in row-major order.
-pub(crate) fn places_of(slot: &Slot) -> Vec<i64> {
-    let mut places = Vec::with_capacity(slot.access.count());
-    slot.access.each(|offset| places.push(offset));
-    places
 }
 
 /// The elements at some offsets; `None` if one is out of bounds.
@@ -199,17 +191,11 @@ impl Kernel for Channels {
         }
     }
 
-    fn run(
-        &self,
-        result: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), StepError> {
-        match (self, ins) {
+    fn run(&self, mut call: Call<'_>) -> Result<(), StepError> {
+        match (self, call.ins) {
             (Channels::Own { rows, chain }, [x, scale, bias]) => {
-                rows.run(result, &[*x], out, cx)?;
-                chain.run(result, &[In::Inplace, *scale, *bias], out, cx)
+                rows.run(call.of(&[*x]))?;
+                chain.run(call.of(&[In::Inplace, *scale, *bias]))
             }
             (
                 Channels::Given {
@@ -236,7 +222,7 @@ impl Kernel for Channels {
                     .map(|list| list.iter().map(|&x| x as f32).collect::<Vec<f32>>());
                 let [factors, terms] =
                     [&factors, &terms].map(|v| In::Bytes(bytemuck::cast_slice(v)));
-                chain.run(result, &[*x, factors, terms], out, cx)
+                chain.run(call.of(&[*x, factors, terms]))
             }
             _ => Err(StepError::OperandCount),
         }

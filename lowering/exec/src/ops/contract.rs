@@ -7,15 +7,13 @@
 use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::{In, Slot};
-use crate::ops::Context;
-use crate::ops::bytes::Bytes;
-use crate::ops::kernel::{Family, Kernel, Site};
-use optc_ir::{FreedomClass, Op, Operation, Value};
+use crate::ops::bytes::{Bytes, multiplied};
+use crate::ops::kernel::{Call, Family, Kernel, Site};
+use optc_ir::{Freedom, FreedomClass, Op, Operation, Value};
 use optc_kernels::element::Kind;
 use optc_kernels::epilogue::Epilogue;
 use optc_kernels::gemm::Scratch;
-use optc_kernels::gemm::{self, Along, InitialBytes, Multiply, Products};
-use optc_kernels::scales;
+use optc_kernels::gemm::{Along, InitialBytes, Multiply, Products};
 use optc_ops::Linear;
 
 /// For each operand, the value that is read in its place and the number that this value is scaled by when it is packed.
@@ -78,89 +76,51 @@ impl Contract {
                 *slot = site.slot(value)?;
             }
         }
-        let operands = [0, 1].map(|side| {
-            let other = bytes.and_then(|bytes| bytes.access(side));
-            other.unwrap_or(&all[side].access)
-        });
-        let own = if bytes.is_some() {
-            Kind::I8
-        } else {
-            all[0].kind()?
+        let own = match bytes {
+            Some(_) => Kind::I8,
+            None => all[0].kind()?,
         };
         let kinds = [own, result.kind()?];
-        let same = bytes.is_some() || all[1].kind() == Some(kinds[0]);
+        let same = bytes.is_some() || all[1].kind() == Some(own);
         let sums = epilogue.as_ref().map_or(kinds[1], Epilogue::sums);
         if !same || start.is_some_and(|start| start.kind() != Some(sums)) {
             return None;
         }
-        let freedom = site
-            .registry
-            .get(&site.data().name)?
-            .freedom(&site.func.op_ref(site.op));
-        if freedom.class != FreedomClass::Contract {
-            return None;
-        }
-        let labels = freedom.results.first()?;
-        let shape = result.access.shape();
-        let bias = match start {
-            Some(start) => start.access.broadcast(&shape),
-            None => Access::constant_zero(&shape),
-        };
-        let constant = |k: usize| site.constant_bytes(k).filter(|_| scales[k].is_none());
-        let floats = [0, 1].map(constant);
-        let constants = match bytes {
-            Some(bytes) if bytes.scale.is_none() => bytes.constants(),
-            _ => floats,
-        };
-        let known = constants.map(|c| c.is_some());
         let by = scales.map(|scale| scale.map(|(_, by)| by));
-        if kinds[0] != Kind::F32 && by.iter().any(Option::is_some) {
+        if own != Kind::F32 && by.iter().any(Option::is_some) {
             return None;
         }
-        let made = |begins: &Access| {
-            let ports = [
-                (&*result.access, labels),
-                (operands[0], &freedom.operands[0]),
-                (operands[1], &freedom.operands[1]),
-                (begins, labels),
-            ];
-            loops(ports, freedom.labels.len(), known, kinds[0])
-        };
-        let mut products = made(&bias)?;
-        products.scales = by;
-        products.quantization = bytes.map(Bytes::quantization);
         let begins = start.and_then(|start| site.constant_of(start));
         let scaled = bytes.is_some_and(|bytes| bytes.scale.is_some());
         if scaled && start.is_some() && begins.is_none() {
             return None;
         }
-        let (bytes, dequantize) = match bytes {
-            Some(bytes) => {
-                let (bytes, dequantize) = bytes.of_floats(&products, floats, begins)?;
-                (Some(bytes), dequantize)
-            }
-            None => (None, None),
+        let constant = |k: usize| site.constant_bytes(k).filter(|_| scales[k].is_none());
+        let floats = [0, 1].map(constant);
+        let constants = match bytes {
+            Some(bytes) if !scaled => bytes.constants(),
+            _ => floats,
         };
-        let constants = bytes.as_ref().map_or(floats, Bytes::constants);
-        let epilogue = match (epilogue, dequantize) {
-            (epilogue, Some(dequantize)) => Some((Epilogue::of_floats(epilogue), Some(dequantize))),
-            (Some(epilogue), None) => {
-                let dequantize = match epilogue.scale() {
-                    Some(scale) => Some(scales::of_epilogue(
-                        &products,
-                        &made(&Access::Sum {
-                            base: 0,
-                            tables: scale.tables.clone(),
-                        })?,
-                        &epilogue,
-                    )?),
-                    None => None,
-                };
-                Some((epilogue, dequantize))
-            }
-            (None, None) => None,
+        let decl = site.registry.get(&site.data().name)?;
+        let ports = Ports {
+            result: &result.access,
+            operands: [0, 1].map(|side| {
+                let other = bytes.and_then(|bytes| bytes.access(side));
+                other.unwrap_or(&all[side].access)
+            }),
+            freedom: decl.freedom(&site.func.op_ref(site.op)),
+            known: constants.map(|c| c.is_some()),
+            kind: own,
         };
-        let products = gemm::typed(products, kinds, constants, epilogue)?;
+        let shape = result.access.shape();
+        let bias = match start {
+            Some(start) => start.access.broadcast(&shape),
+            None => Access::constant_zero(&shape),
+        };
+        let mut products = ports.products(&bias)?;
+        products.scales = by;
+        let (constants, along) = ((floats, begins), |along: &Access| ports.products(along));
+        let (products, bytes) = multiplied(products, kinds, bytes, constants, epilogue, along)?;
         Some(Contract {
             products,
             starts: start.is_some(),
@@ -172,59 +132,78 @@ impl Contract {
     }
 }
 
-/// The products of a contraction. The ports are the result, both operands and the initial value, each with the labels of
-/// its dimensions.
-fn loops(
-    ports: [(&Access, &Vec<Option<usize>>); 4],
-    count: usize,
+/// The result and the operands of a contraction.
+struct Ports<'a> {
+    result: &'a Access,
+    operands: [&'a Access; 2],
+    /// The labels of their dimensions.
+    freedom: Freedom,
+    /// True for each operand that is a constant.
     known: [bool; 2],
     kind: Kind,
-) -> Option<Products> {
-    let mut base = [0; 4];
-    let mut along: Vec<Along> = vec![Default::default(); count + 1];
-    let joint = joint(&ports)?;
-    for (k, (access, labels)) in ports.into_iter().enumerate() {
-        let own = is_joint(ports[0].1, labels, joint);
-        let shared = |label: &Option<usize>| label.is_some() && ports[0].1[..joint].contains(label);
-        let from = if own { joint } else { 0 };
-        let extents = access.shape();
-        let repeated = |(label, n): (&Option<usize>, &usize)| shared(label) && *n != 1;
-        if !own && labels.iter().zip(&extents).any(repeated) {
+}
+
+impl Ports<'_> {
+    /// The products, with initial values at the offsets `begins`.
+    fn products(&self, begins: &Access) -> Option<Products> {
+        if self.freedom.class != FreedomClass::Contract {
             return None;
         }
-        let (heads, tables) = access.split(from)?;
-        base[k] = *heads.first()?;
-        if 0 < from {
-            let heads = heads.iter().map(|at| at - base[k]);
-            along[count][k] = heads.collect();
-        }
-        for (table, label) in tables.iter().zip(&labels[from..]) {
-            match label {
-                None if table.len() == 1 => {}
-                None => return None,
-                Some(_) if !own && shared(label) => {}
-                Some(label) => {
-                    let known = &mut along.get_mut(*label)?[k];
-                    if !known.is_empty() {
-                        return None;
+        let (labels, operands) = (self.freedom.results.first()?, &self.freedom.operands);
+        let ports = [
+            (self.result, labels),
+            (self.operands[0], &operands[0]),
+            (self.operands[1], &operands[1]),
+            (begins, labels),
+        ];
+        let count = self.freedom.labels.len();
+        let mut base = [0; 4];
+        let mut along: Vec<Along> = vec![Default::default(); count + 1];
+        let joint = joint(&ports)?;
+        for (k, (access, labels)) in ports.into_iter().enumerate() {
+            let own = is_joint(ports[0].1, labels, joint);
+            let shared =
+                |label: &Option<usize>| label.is_some() && ports[0].1[..joint].contains(label);
+            let from = if own { joint } else { 0 };
+            let extents = access.shape();
+            let repeated = |(label, n): (&Option<usize>, &usize)| shared(label) && *n != 1;
+            if !own && labels.iter().zip(&extents).any(repeated) {
+                return None;
+            }
+            let (heads, tables) = access.split(from)?;
+            base[k] = *heads.first()?;
+            if 0 < from {
+                let heads = heads.iter().map(|at| at - base[k]);
+                along[count][k] = heads.collect();
+            }
+            for (table, label) in tables.iter().zip(&labels[from..]) {
+                match label {
+                    None if table.len() == 1 => {}
+                    None => return None,
+                    Some(_) if !own && shared(label) => {}
+                    Some(label) => {
+                        let known = &mut along.get_mut(*label)?[k];
+                        if !known.is_empty() {
+                            return None;
+                        }
+                        known.clone_from(table);
                     }
-                    known.clone_from(table);
                 }
             }
         }
-    }
-    for along in &mut along {
-        let n = along.iter().map(Vec::len).max().unwrap_or(0);
-        for table in along.iter_mut().filter(|t| t.len() != n) {
-            // A dimension of extent 1 broadcasts.
-            if 1 < table.len() {
-                return None;
+        for along in &mut along {
+            let n = along.iter().map(Vec::len).max().unwrap_or(0);
+            for table in along.iter_mut().filter(|t| t.len() != n) {
+                // A dimension of extent 1 broadcasts.
+                if 1 < table.len() {
+                    return None;
+                }
+                *table = vec![0; n];
             }
-            *table = vec![0; n];
         }
+        along.retain(|a| !a[0].is_empty());
+        Products::of(base, &along, self.known, self.kind)
     }
-    along.retain(|a| !a[0].is_empty());
-    Products::of(base, &along, known, kind)
 }
 
 /// Number of leading dimensions of the result that are merged into one loop, because the offsets of a port are no sum by
@@ -272,10 +251,7 @@ impl Kernel for Contract {
             (true, start) => Some(site.slot(*start?)?),
             (false, _) => None,
         };
-        let own = Site {
-            op: self.op,
-            ..*site
-        };
+        let own = site.at(self.op);
         let bytes = self.bytes.as_ref();
         let contract = Contract::to(&own, result, start, Some(epilogue), self.scales, bytes)?;
         Some(Box::new(contract))
@@ -290,13 +266,7 @@ impl Kernel for Contract {
         self.products.scratch()
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, cx, .. }: Call<'_>) -> Result<(), StepError> {
         let [In::Bytes(left), In::Bytes(right), rest @ ..] = ins else {
             return Err(StepError::OperandWrittenOver);
         };

@@ -10,23 +10,21 @@
 use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::{In, Slot};
-use crate::ops::Context;
-use crate::ops::bytes::{Bytes, Side};
-use crate::ops::channels::{Factors, picked, places_of};
+use crate::ops::bytes::{Bytes, Side, multiplied, scale_offsets};
+use crate::ops::channels::{Factors, picked};
 use crate::ops::elementwise::Fill;
-use crate::ops::kernel::{Family, Kernel, Site, floats};
+use crate::ops::kernel::{Call, Family, Kernel, Site, floats};
 use crate::ops::non_finite::NonFinite;
 use bytemuck::cast_slice;
 use optc_ir::{Op, Operation, Value};
 use optc_kernels::depthwise::{Depthwise, Replacement};
 use optc_kernels::element::{Kind, elements};
-use optc_kernels::epilogue::Epilogue;
+use optc_kernels::epilogue::{Dequantization, Epilogue};
 use optc_kernels::gemm::Scratch;
 use optc_kernels::gemm::{self, Along, InitialBytes, LEFT, Multiply, Products, RIGHT};
 use optc_kernels::geometry::{ConvDim, ConvOffsets, DIMS, reach, step};
 use optc_kernels::image::{self, Dim, Image};
 use optc_kernels::loops::dimension;
-use optc_kernels::scales;
 use optc_kernels::team::Team;
 use optc_kernels::window::Window;
 use optc_ops::Conv;
@@ -90,7 +88,7 @@ impl FoldedNorm {
             Some((floats(bytes).ok()?.to_vec(), slot))
         };
         let (mut weights, slot) = list(1)?;
-        let (places, channels) = (places_of(slot), of.factors.len());
+        let (places, channels) = (slot.access.offsets(), of.factors.len());
         let scaled = picked(&weights, &places)?;
         if *slot.access.shape().first()? != channels || scaled.len() < channels {
             return None;
@@ -102,7 +100,7 @@ impl FoldedNorm {
             weights[place as usize] = weight as f32;
         }
         let begins = match site.data().operands.len() {
-            3 => list(2).and_then(|(values, slot)| picked(&values, &places_of(slot)))?,
+            3 => list(2).and_then(|(values, slot)| picked(&values, &slot.access.offsets()))?,
             _ => vec![0.0; channels],
         };
         let all = begins.iter().zip(of.factors.iter().zip(&of.terms));
@@ -239,15 +237,14 @@ impl<'a> Parts<'a> {
         self.site.constant_bytes(2).filter(|_| self.biased)
     }
 
-    /// The scales of the epilogue's dequantization, and the offsets of the convolution with them in place of the bias.
-    fn scales(&self) -> Option<(&[[f32; 2]], Option<ConvOffsets>)> {
-        let scale = self.epilogue.as_ref()?.scale()?;
-        let along = Access::Sum {
-            base: 0,
-            tables: scale.tables.clone(),
-        };
-        let offsets = conv_offsets(self.site, self.result, &along, self.bytes);
-        Some((&scale.values, offsets))
+    /// The offsets of the convolution with those of `along` in place of the bias.
+    fn offsets(&self, along: &Access) -> Option<ConvOffsets> {
+        conv_offsets(self.site, self.result, along, self.bytes)
+    }
+
+    /// The dequantization before the epilogue.
+    fn scale(&self) -> Option<&Dequantization> {
+        self.epilogue.as_ref()?.scale()
     }
 
     /// The epilogue, which takes floats if sums are scaled.
@@ -271,7 +268,7 @@ impl<'a> Parts<'a> {
         if transposed(self.site) {
             return Some((self.phases()?, None));
         }
-        let quantized = self.bytes.is_some() || self.scales().is_some();
+        let quantized = self.bytes.is_some() || self.scale().is_some();
         if quantized && Depthwise::is(&self.places) {
             return self.quantized_depthwise();
         }
@@ -300,8 +297,11 @@ impl<'a> Parts<'a> {
 
     /// A depthwise convolution of bytes, or with a dequantization.
     fn quantized_depthwise(&self) -> Option<Chosen> {
-        let scales = match self.scales() {
-            Some((values, offsets)) => Some(Depthwise::of_channels(&offsets?, values)?),
+        let scales = match self.scale() {
+            Some(scale) => {
+                let offsets = self.offsets(&scale_offsets(scale))?;
+                Some(Depthwise::of_channels(&offsets, &scale.values)?)
+            }
             None => None,
         };
         let (weights, bias) = (self.floats()[1], self.bias());
@@ -320,29 +320,11 @@ impl<'a> Parts<'a> {
     }
 
     /// One product over all taps.
-    fn whole(&self, mut products: Products, known: [bool; 2]) -> Option<Chosen> {
-        products.quantization = self.bytes.map(Bytes::quantization);
-        let mut dequantize = match self.scales() {
-            Some((_, offsets)) => {
-                let along = implicit_gemm(&offsets?, known, self.kinds[0])?;
-                let epilogue = self.epilogue.as_ref()?;
-                Some(scales::of_epilogue(&products, &along, epilogue)?)
-            }
-            None => None,
-        };
-        let floats = self.floats();
-        let bytes = match self.bytes {
-            Some(of) => {
-                let (made, found) = of.of_floats(&products, floats, self.bias())?;
-                dequantize = found.or(dequantize);
-                Some(made)
-            }
-            None => None,
-        };
-        let constants = bytes.as_ref().map_or(floats, Bytes::constants);
-        let epilogue = self.scaled_epilogue();
-        let epilogue = epilogue.map(|epilogue| (epilogue, dequantize));
-        let product = gemm::typed(products, self.kinds, constants, epilogue)?;
+    fn whole(&self, products: Products, known: [bool; 2]) -> Option<Chosen> {
+        let (kinds, epilogue) = (self.kinds, self.epilogue.clone());
+        let constants = (self.floats(), self.bias());
+        let along = |along: &Access| implicit_gemm(&self.offsets(along)?, known, kinds[0]);
+        let (product, bytes) = multiplied(products, kinds, self.bytes, constants, epilogue, along)?;
         Some((Work::Whole(product), bytes))
     }
 
@@ -827,10 +809,7 @@ impl Kernel for Convolution {
         result: &Slot,
         epilogue: Epilogue,
     ) -> Option<Box<dyn Kernel>> {
-        let own = Site {
-            op: self.op,
-            ..*site
-        };
+        let own = site.at(self.op);
         let bytes = self.bytes.as_ref();
         let convolution = Convolution::to(
             &own,
@@ -858,13 +837,7 @@ impl Kernel for Convolution {
         self.work.scratch()
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, cx, .. }: Call<'_>) -> Result<(), StepError> {
         let [In::Bytes(x), In::Bytes(w), rest @ ..] = ins else {
             return Err(StepError::OperandWrittenOver);
         };

@@ -10,7 +10,7 @@ use crate::memory::{In, Slot};
 use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::Context;
-use crate::ops::kernel::{Kernel, Site, part, rearranged};
+use crate::ops::kernel::{Call, Kernel, Site, part, rearranged};
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::types::TensorType;
@@ -245,17 +245,17 @@ impl Kernel for Copy {
         self.plan.is_none() && self.padding.count() == 0 && self.results.iter().all(Vec::is_empty)
     }
 
-    fn run(
-        &self,
-        result: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, call: Call<'_>) -> Result<(), StepError> {
+        let Call {
+            result,
+            ins,
+            out,
+            mut cx,
+        } = call;
         if let (Some(plan), [In::Bytes(source)]) = (&self.plan, ins) {
             let fits = |bytes: &[u8], wanted: u64| bytes.len() as u64 == wanted;
             if fits(source, plan.source_bytes()) && fits(out, plan.target_bytes()) {
-                let done = plan.execute_with(cx.team, source, out, &mut cx.moved);
+                let done = plan.execute_with(cx.team, source, out, cx.moved);
                 return Ok(done?);
             }
         }
@@ -263,7 +263,7 @@ impl Kernel for Copy {
             if !nest.fits(0, out.len() / self.size) {
                 return Err(KernelError::OutOfBounds.into());
             }
-            fill(nest, &self.padding.value, out, &mut cx.moved);
+            fill(nest, &self.padding.value, out, cx.moved);
         }
         let pieces = self.results.get(result).into_iter().flatten();
         for Piece { operand, nest } in pieces.chain(&self.padding.pieces) {
@@ -279,8 +279,8 @@ impl Kernel for Copy {
                 return Err(KernelError::OutOfBounds.into());
             }
             match source {
-                Some(source) => shared(nest, self.size, source, out, cx)?,
-                None => copy_among(nest, self.size, out, &mut cx.moved),
+                Some(source) => shared(nest, self.size, source, out, &mut cx)?,
+                None => copy_among(nest, self.size, out, cx.moved),
             }
         }
         Ok(())
@@ -304,7 +304,7 @@ fn shared(
         }
     };
     let Some((number, shares)) = found else {
-        copy_at(nest, size, [0, 0], source, out, &mut cx.moved);
+        copy_at(nest, size, [0, 0], source, out, cx.moved);
         return Ok(());
     };
     let bytes = nest.count().saturating_mul(size as u64);

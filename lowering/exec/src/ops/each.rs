@@ -4,13 +4,11 @@
 use crate::error::StepError;
 use crate::memory::In;
 use crate::nest::Nest;
-use crate::ops::Context;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Call, Kernel, Site};
 use optc_ir::attr::AttrDict;
 use optc_ir::{
     Bindings, DType, Dim, EvalContext, OpRef, Operation, Registry, Role, Tensor, TensorType, Type,
 };
-use optc_kernels::error::KernelError;
 use optc_ops::{Dequantize, Quantize};
 use std::sync::Arc;
 
@@ -99,11 +97,7 @@ impl Declared {
             .collect();
         let mut inputs = Vec::with_capacity(ins.len());
         for (k, operand) in ins.iter().enumerate() {
-            let (source, k) = match operand {
-                In::Bytes(bytes) => (*bytes, k + 1),
-                In::Aliased => (&*out, k + 1),
-                In::Inplace => (&*out, 0),
-            };
+            let (source, k) = operand.source(k, out);
             let size = self.size(inputs.len());
             let mut row = Vec::with_capacity(count * size);
             for run in runs {
@@ -157,25 +151,12 @@ impl Kernel for Declared {
         "each"
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        _: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, .. }: Call<'_>) -> Result<(), StepError> {
         if ins.len() + 1 != self.dtypes.len() {
             return Err(StepError::OperandCount);
         }
-        let size = self.size(ins.len());
-        let inside = |k: usize| match ins[k] {
-            In::Bytes(bytes) => self.nest.fits(k + 1, bytes.len() / self.size(k)),
-            In::Aliased => self.nest.fits(k + 1, out.len() / self.size(k)),
-            In::Inplace => self.size(k) == size,
-        };
-        if !self.nest.fits(0, out.len() / size) || !(0..ins.len()).all(inside) {
-            return Err(KernelError::OutOfBounds.into());
-        }
+        let size = |k: usize| self.size(k.checked_sub(1).unwrap_or(ins.len()));
+        self.nest.check(ins, out, size)?;
         let most = (PART / self.nest.inner.0.max(1)).max(1);
         let (mut runs, mut failed) = (Vec::with_capacity(most), Ok(()));
         self.nest.each(|at| {

@@ -4,10 +4,9 @@ use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
-use crate::ops::Context;
 use crate::ops::copy::copy_at;
 use crate::ops::gather::{along, read};
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Call, Kernel, Site};
 use optc_ir::Operation;
 use optc_kernels::element::{Kind, elements, elements_mut};
 use optc_kernels::error::KernelError;
@@ -129,13 +128,7 @@ impl Kernel for Elements {
         size_of_val(&self.places[..])
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, cx, .. }: Call<'_>) -> Result<(), StepError> {
         let (indices, from) = match (&self.writes, ins) {
             (None, &[In::Bytes(x), In::Bytes(indices)]) => (indices, x),
             (Some(writes), &[In::Bytes(x), In::Bytes(indices), In::Bytes(updates)]) => {
@@ -143,7 +136,7 @@ impl Kernel for Elements {
                 if !fits(0, out.len()) || !fits(1, x.len()) {
                     return Err(KernelError::OutOfBounds.into());
                 }
-                copy_at(&writes.copy, self.size, [0, 0], x, out, &mut cx.moved);
+                copy_at(&writes.copy, self.size, [0, 0], x, out, cx.moved);
                 (indices, updates)
             }
             _ => return Err(StepError::OperandWrittenOver),

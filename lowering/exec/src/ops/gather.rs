@@ -5,12 +5,12 @@ use crate::buffer::gather;
 use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
-use crate::ops::Context;
 use crate::ops::copy::copy_at;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Call, Kernel, Site};
 use bytemuck::Pod;
 use optc_ir::{DType, Operation};
 use optc_kernels::gemm::within;
+use optc_kernels::geometry::reach;
 use optc_ops::Gather as Op;
 
 /// A gather along an axis.
@@ -49,34 +49,12 @@ impl Gather {
         if xt.iter().chain(&yt).any(Vec::is_empty) {
             return None;
         }
-        let reach = |base: i64, tables: &[Vec<i64>]| {
-            tables.iter().fold((base, base), |at, t| {
-                let (low, high) = (t.iter().min(), t.iter().max());
-                (
-                    at.0 + low.copied().unwrap_or(0),
-                    at.1 + high.copied().unwrap_or(0),
-                )
-            })
-        };
         let reach = [reach(yb, &yt), reach(xb, &xt)];
         let named: Vec<Vec<i64>> = yt.drain(axis..axis + rank).collect();
         let along = xt.remove(axis);
-        let mut to = Vec::new();
-        Access::Sum {
-            base: 0,
-            tables: named,
-        }
-        .each(|offset| to.push(offset));
-        let (target, source) = (
-            Access::Sum {
-                base: yb,
-                tables: yt,
-            },
-            Access::Sum {
-                base: xb,
-                tables: xt,
-            },
-        );
+        let sum = |base: i64, tables: Vec<Vec<i64>>| Access::Sum { base, tables };
+        let to = sum(0, named).offsets();
+        let (target, source) = (sum(yb, yt), sum(xb, xt));
         Some(Gather {
             nest: Nest::of([&target, &source])?,
             axis: along,
@@ -93,13 +71,7 @@ impl Kernel for Gather {
         "gather"
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, cx, .. }: Call<'_>) -> Result<(), StepError> {
         let [In::Bytes(source), In::Bytes(indices)] = ins else {
             return Err(StepError::OperandWrittenOver);
         };
@@ -108,14 +80,7 @@ impl Kernel for Gather {
         let indices = read(&self.indices, indices)?;
         for (to, index) in self.to.iter().zip(indices) {
             let from = along(&self.axis, index)?;
-            copy_at(
-                &self.nest,
-                self.size,
-                [*to, from],
-                source,
-                out,
-                &mut cx.moved,
-            );
+            copy_at(&self.nest, self.size, [*to, from], source, out, cx.moved);
         }
         Ok(())
     }

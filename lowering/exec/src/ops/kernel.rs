@@ -17,12 +17,43 @@ use optc_kernels::gemm::Scratch;
 use optc_kernels::team::Team;
 use std::fmt::Debug;
 
+/// One run of a kernel: the number of the result that it writes, the operands, and the bytes of the result.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) result: usize,
+    pub(crate) ins: &'a [In<'a>],
+    pub(crate) out: &'a mut [u8],
+    pub(crate) cx: Context<'a>,
+}
+
+impl Call<'_> {
+    /// The same run with other operands.
+    pub(crate) fn of<'b>(&'b mut self, ins: &'b [In<'b>]) -> Call<'b> {
+        Call {
+            result: self.result,
+            ins,
+            out: self.out,
+            cx: self.cx.again(),
+        }
+    }
+}
+
 /// The context that kernels run in.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) team: &'a Team,
     /// Bytes moved without computing.
-    pub(crate) moved: Moved,
+    pub(crate) moved: &'a mut Moved,
+}
+
+impl Context<'_> {
+    /// The same context for one of several calls.
+    pub(crate) fn again(&mut self) -> Context<'_> {
+        Context {
+            team: self.team,
+            moved: self.moved,
+        }
+    }
 }
 
 /// The kind of a kernel, which decides what is fused with it.
@@ -115,17 +146,11 @@ pub(crate) trait Kernel: Debug + Send + Sync {
         None
     }
 
-    /// Writes result number `result`, and counts bytes that are moved without computing.
+    /// Writes a result, and counts bytes that are moved without computing.
     ///
     /// # Errors
     /// The operands are not as the kernel expects.
-    fn run(
-        &self,
-        result: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), StepError>;
+    fn run(&self, call: Call<'_>) -> Result<(), StepError>;
 }
 
 /// An operation with the slots of its operands and results, and constants.
@@ -140,6 +165,11 @@ pub(crate) struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
+    /// Another operation of the function.
+    pub(crate) fn at(&self, op: Op) -> Site<'a> {
+        Site { op, ..*self }
+    }
+
     pub(crate) fn data(&self) -> &'a OpData {
         &self.func.ops[self.op]
     }

@@ -28,7 +28,8 @@ pub(crate) use contract::{Contract, Scaled};
 pub(crate) use conv::Convolution;
 pub(crate) use elementwise::{Piece, links, pieces};
 pub(crate) use kernel::{
-    Context, Family, Kernel, Order, Orders, Site, aliased, operand_access, part, rearranged, shape,
+    Call, Context, Family, Kernel, Order, Orders, Site, aliased, operand_access, part, rearranged,
+    shape,
 };
 
 use channels::Channels;

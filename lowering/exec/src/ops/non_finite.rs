@@ -16,9 +16,7 @@ use optc_kernels::with_type;
 #[derive(Debug)]
 pub(crate) struct NonFinite {
     kinds: [Kind; 2],
-    base: [i64; 4],
-    tables: [Vec<Vec<i64>>; 4],
-    dims: Vec<ConvDim>,
+    places: ConvOffsets,
     /// Loop over the offsets of the weights.
     weights: Nest<1>,
     epilogue: Option<Epilogue>,
@@ -42,9 +40,7 @@ impl NonFinite {
         };
         let non_finite = NonFinite {
             kinds,
-            base: places.base,
-            tables: places.tables.clone(),
-            dims: places.dims.clone(),
+            places: places.clone(),
             weights: Nest::of([&weights])?,
             epilogue: epilogue.cloned(),
         };
@@ -87,25 +83,26 @@ impl NonFinite {
         let (x, w) = (numbers(from, x)?, numbers(from, w)?);
         let sums = self.epilogue.as_ref().map_or(to, Epilogue::sums);
         let bias = bias.map_or(Ok(vec![0.0]), |bias| numbers(sums, bias))?;
-        let [y, xt, wt, bt] = &self.tables;
-        let whole = std::array::from_fn(|k| reach(self.base[k], &self.tables[k]));
+        let ConvOffsets { base, tables, .. } = &self.places;
+        let [y, xt, wt, bt] = tables;
+        let whole = std::array::from_fn(|k| reach(base[k], &tables[k]));
         within(whole, [out.len() / to.size(), x.len(), w.len(), bias.len()])?;
         let (mut places, mut found) = (Vec::new(), Vec::new());
         for (position, taps) in self.positions() {
             for (n, image) in y[0].iter().enumerate() {
                 for (g, group) in y[1].iter().enumerate() {
                     for (o, channel) in y[2].iter().enumerate() {
-                        let begin = self.base[3] + bt[0][n] + bt[1][g] + bt[2][o] + position[3];
+                        let begin = base[3] + bt[0][n] + bt[1][g] + bt[2][o] + position[3];
                         let mut sum = f64::from(bias[begin as usize]);
                         for (c, of_x) in xt[2].iter().enumerate() {
-                            let x_at = self.base[1] + xt[0][n] + xt[1][g] + of_x;
-                            let w_at = self.base[2] + wt[0][g] + wt[1][o] + wt[2][c];
+                            let x_at = base[1] + xt[0][n] + xt[1][g] + of_x;
+                            let w_at = base[2] + wt[0][g] + wt[1][o] + wt[2][c];
                             for [of_x, of_w] in &taps {
                                 let x = x[(x_at + of_x) as usize];
                                 sum += f64::from(x) * f64::from(w[(w_at + of_w) as usize]);
                             }
                         }
-                        places.push(self.base[0] + image + group + channel + position[0]);
+                        places.push(base[0] + image + group + channel + position[0]);
                         found.push((sum as f32).to_bits());
                     }
                 }
@@ -127,8 +124,8 @@ impl NonFinite {
     /// padding.
     fn positions(&self) -> Vec<([i64; 4], Vec<[i64; 2]>)> {
         let mut all = vec![([0; 4], vec![[0; 2]])];
-        for (d, slide) in self.dims.iter().enumerate() {
-            let [y, x, w, b] = [0, 1, 2, 3].map(|k| &self.tables[k][3 + d]);
+        for (d, slide) in self.places.dims.iter().enumerate() {
+            let [y, x, w, b] = [0, 1, 2, 3].map(|k| &self.places.tables[k][3 + d]);
             let mut longer = Vec::with_capacity(all.len() * slide.output);
             for (at, taps) in &all {
                 for o in 0..slide.output {

@@ -6,8 +6,7 @@
 
 use crate::error::StepError;
 use crate::memory::In;
-use crate::ops::Context;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Call, Kernel, Site};
 use half::{bf16, f16};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Operation;
@@ -120,13 +119,12 @@ impl RowWindows {
 
     /// Computes the windows of one channel.
     #[inline(always)]
-    fn run<E: Float>(
+    fn run<E: Float, const MEAN: bool>(
         &self,
         [to, from]: [i64; 2],
         out: &mut [E],
         x: &[E],
         line: &mut [f32],
-        how: &impl Combine,
     ) {
         let count = self.input.min(self.span.saturating_sub(self.low));
         for row in &self.rows {
@@ -135,33 +133,32 @@ impl RowWindows {
             let lines = reads
                 .iter()
                 .map(|read| &x[(from + read) as usize..][..count]);
-            combined(own, lines, how);
+            combined::<_, MEAN>(own, lines);
             let to = (to + row.to) as usize;
             let out = &mut out[to..to + self.output];
-            let factors = self.factors.get(&row.count).filter(|_| how.is_mean());
+            let factors = self.factors.get(&row.count).filter(|_| MEAN);
             // The loop that propagates NaN is slower, so it runs only if the row has one.
-            if !how.is_mean() && own.iter().fold(false, |none, x| none | x.is_nan()) {
-                self.cross(line, out, factors, how, |a, b| how.combine(a, b));
+            if !MEAN && own.iter().fold(false, |none, x| none | x.is_nan()) {
+                self.cross::<_, MEAN>(line, out, factors, combine::<MEAN>);
             } else {
-                self.cross(line, out, factors, how, |a, b| how.numbers(a, b));
+                self.cross::<_, MEAN>(line, out, factors, numbers::<MEAN>);
             }
         }
     }
 
     /// Combines the columns of a row's windows.
     #[inline(always)]
-    fn cross<E: Float>(
+    fn cross<E: Float, const MEAN: bool>(
         &self,
         line: &[f32],
         out: &mut [E],
         factors: Option<&Vec<f32>>,
-        how: &impl Combine,
         combine: impl Fn(f32, f32) -> f32,
     ) {
         for (i, out) in out.chunks_mut(LINE).enumerate() {
             let first = i * LINE;
             let from = &line[first * self.stride..];
-            let start = how.start();
+            let start = start::<MEAN>();
             let mut all = match self.stride {
                 1 => windows::<LINE, 1>(from, &self.taps, start, &combine),
                 2 => windows::<{ 2 * LINE }, 2>(from, &self.taps, start, &combine),
@@ -194,94 +191,49 @@ impl RowWindows {
     }
 }
 
-/// The operation that combines the elements of a window.
-trait Combine {
-    /// Its neutral element.
-    fn start(&self) -> f32;
-
-    /// Combines two numbers; NaN propagates.
-    fn combine(&self, a: f32, b: f32) -> f32;
-
-    /// Combines two numbers that are not NaN.
-    fn numbers(&self, a: f32, b: f32) -> f32;
-
-    /// Returns whether the result is divided by the number of elements.
-    fn is_mean(&self) -> bool;
+/// The neutral element of the combination: of the maximum, or with `MEAN` of the sum.
+const fn start<const MEAN: bool>() -> f32 {
+    if MEAN { 0.0 } else { f32::NEG_INFINITY }
 }
 
-/// The maximum.
-struct Greatest;
-
-impl Combine for Greatest {
-    #[inline(always)]
-    fn start(&self) -> f32 {
-        f32::NEG_INFINITY
-    }
-
-    #[inline(always)]
-    fn combine(&self, a: f32, b: f32) -> f32 {
-        greater(a, b)
-    }
-
-    #[inline(always)]
-    fn numbers(&self, a: f32, b: f32) -> f32 {
-        if b < a { a } else { b }
-    }
-
-    #[inline(always)]
-    fn is_mean(&self) -> bool {
-        false
-    }
+/// Combines two numbers; NaN propagates.
+#[inline(always)]
+fn combine<const MEAN: bool>(a: f32, b: f32) -> f32 {
+    if MEAN { a + b } else { greater(a, b) }
 }
 
-/// The average.
-struct Mean;
-
-impl Combine for Mean {
-    #[inline(always)]
-    fn start(&self) -> f32 {
-        0.0
-    }
-
-    #[inline(always)]
-    fn combine(&self, a: f32, b: f32) -> f32 {
-        a + b
-    }
-
-    #[inline(always)]
-    fn numbers(&self, a: f32, b: f32) -> f32 {
-        a + b
-    }
-
-    #[inline(always)]
-    fn is_mean(&self) -> bool {
-        true
+/// Combines two numbers that are not NaN.
+#[inline(always)]
+fn numbers<const MEAN: bool>(a: f32, b: f32) -> f32 {
+    match MEAN {
+        true => a + b,
+        false if b < a => a,
+        false => b,
     }
 }
 
 /// Combines rows in vectors; the last vector overlaps the previous one.
 #[inline(always)]
-fn combined<'a, E: Float>(
+fn combined<'a, E: Float, const MEAN: bool>(
     own: &mut [f32],
     lines: impl Iterator<Item = &'a [E]> + Clone,
-    how: &impl Combine,
 ) {
     let Some(last) = own.len().checked_sub(LINE) else {
-        own.fill(how.start());
+        own.fill(start::<MEAN>());
         for line in lines {
             for (own, x) in own.iter_mut().zip(line) {
-                *own = how.combine(*own, x.float());
+                *own = combine::<MEAN>(*own, x.float());
             }
         }
         return;
     };
     for at in (0..last).step_by(LINE).chain([last]) {
-        let mut all = [how.start(); LINE];
+        let mut all = [start::<MEAN>(); LINE];
         for line in lines.clone() {
             let line = line[at..].first_chunk::<LINE>();
             let line = line.expect("lines are as long as the one that they become");
             for i in 0..LINE {
-                all[i] = how.combine(all[i], line[i].float());
+                all[i] = combine::<MEAN>(all[i], line[i].float());
             }
         }
         own[at..at + LINE].copy_from_slice(&all);
@@ -417,18 +369,18 @@ impl Pool {
     }
 
     #[inline(always)]
-    fn all<E: Float>(&self, out: &mut [E], x: &[E], how: &impl Combine) {
+    fn all<E: Float, const MEAN: bool>(&self, out: &mut [E], x: &[E]) {
         if let Some(lines) = &self.by_lines {
-            let mut line = vec![how.start(); lines.room()];
+            let mut line = vec![start::<MEAN>(); lines.room()];
             for image in &self.images {
                 for channel in &self.channels {
                     let places = [image[0] + channel[0], image[1] + channel[1]];
-                    lines.run(places, out, x, &mut line, how);
+                    lines.run::<_, MEAN>(places, out, x, &mut line);
                 }
             }
             return;
         }
-        let (start, combine) = (how.start(), |a, b| how.combine(a, b));
+        let (start, combine) = (start::<MEAN>(), combine::<MEAN>);
         let side = if self.neighbours {
             self.channels.len() / CHANNELS * CHANNELS
         } else {
@@ -437,7 +389,7 @@ impl Pool {
         for image in &self.images {
             for position in &self.positions {
                 let reads = &self.reads[position.reads.clone()];
-                let factor = match how.is_mean() {
+                let factor = match MEAN {
                     true => factor(position.count),
                     false => 1.0,
                 };
@@ -478,13 +430,7 @@ impl Kernel for Pool {
         [0, 0, 0, room * size_of::<f32>()]
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        _: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, .. }: Call<'_>) -> Result<(), StepError> {
         let [In::Bytes(x)] = ins else {
             return Err(StepError::OperandWrittenOver);
         };
@@ -505,8 +451,8 @@ impl Pool {
         vectorized_wide(
             #[inline(always)]
             || match self.greatest {
-                true => self.all(out, x, &Greatest),
-                false => self.all(out, x, &Mean),
+                true => self.all::<_, false>(out, x),
+                false => self.all::<_, true>(out, x),
             },
         );
         Ok(())

@@ -10,10 +10,9 @@ use crate::buffer::gather;
 use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
-use crate::ops::Context;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Call, Kernel, Site};
 use half::{bf16, f16};
-use optc_ir::Operation;
+use optc_ir::{Operation, Tensor};
 use optc_kernels::element::{Element, Kind, elements, elements_mut};
 use optc_kernels::error::KernelError;
 use optc_kernels::gates::{PackedColumns, ROWS};
@@ -245,13 +244,23 @@ impl Network {
                 &made
             }
         };
+        self.load(x, initial, spare)?;
+        for (d, layer) in layers.iter().enumerate() {
+            self.products(layer, spare, team)?;
+            self.steps((layer, d), lengths.as_ref(), spare);
+        }
+        Ok(())
+    }
+
+    /// Loads the inputs and the initial states, and makes room for all results.
+    fn load(&self, x: &[u8], initial: &[&[u8]], spare: &mut Spare) -> Result<(), StepError> {
         let Sizes {
             sequence,
             batch,
-            read,
             hidden,
+            ..
         } = self.sizes;
-        let (width, plane) = (self.width(), batch * hidden);
+        let (directions, plane) = (self.backwards.len(), batch * hidden);
         self.operands[0].read(x, &mut spare.inputs)?;
         let kept = self.cell.kept();
         for (i, last) in spare.last.iter_mut().enumerate().take(kept) {
@@ -259,73 +268,76 @@ impl Network {
                 Some(initial) => self.operands[4 + i].read(initial, last)?,
                 None => {
                     last.clear();
-                    last.resize(layers.len() * plane, 0.0);
+                    last.resize(directions * plane, 0.0);
                 }
             }
         }
-        let rows = sequence * batch;
-        spare.states.resize(rows * layers.len() * hidden, 0.0);
-        spare.gates.resize(rows * width, 0.0);
+        spare.states.resize(sequence * directions * plane, 0.0);
+        spare.gates.resize(sequence * batch * self.width(), 0.0);
         spare.reset.resize(plane, 0.0);
-        let Spare {
-            inputs,
-            gates,
-            reset,
-            states,
-            last: [state, cells],
+        Ok(())
+    }
+
+    /// Sets the gates of all steps to the biases plus the products of the inputs.
+    fn products(&self, layer: &Layer, spare: &mut Spare, team: &Team) -> Result<(), StepError> {
+        let Spare { inputs, gates, .. } = spare;
+        let (read, width) = (self.sizes.read, self.width());
+        let of_rows = |rows: Range<usize>, gates: &mut [f32]| {
+            for row in gates.chunks_exact_mut(width) {
+                row.copy_from_slice(&layer.begins);
+            }
+            let own = &inputs[rows.start * read..rows.end * read];
+            multiply(&layer.inputs, own, gates, width);
+        };
+        let rows = self.sizes.sequence * self.sizes.batch;
+        shared(team, rows, (gates, width), read * width, of_rows)
+    }
+
+    /// Computes all steps of direction `d`, from the gates of its inputs.
+    fn steps(&self, (layer, d): (&Layer, usize), lengths: Option<&Tensor>, spare: &mut Spare) {
+        let Sizes {
+            sequence,
+            batch,
+            hidden,
             ..
-        } = spare;
-        for (d, layer) in layers.iter().enumerate() {
-            let of_rows = |rows: Range<usize>, gates: &mut [f32]| {
-                for row in gates.chunks_exact_mut(width) {
-                    row.copy_from_slice(&layer.begins);
-                }
-                let own = &inputs[rows.start * read..rows.end * read];
-                multiply(&layer.inputs, own, gates, width);
+        } = self.sizes;
+        let (width, plane, directions) = (self.width(), batch * hidden, self.backwards.len());
+        let [state, cells] = &mut spare.last;
+        let own = d * plane..(d + 1) * plane;
+        let state = &mut state[own.clone()];
+        let cells = match self.cell.kept() {
+            2 => &mut cells[own],
+            _ => &mut [],
+        };
+        for step in 0..sequence {
+            let at = match self.backwards[d] {
+                true => sequence - 1 - step,
+                false => step,
             };
-            shared(team, rows, (gates, width), read * width, of_rows)?;
-            let own = d * plane..(d + 1) * plane;
-            let state = &mut state[own.clone()];
-            let cells = match kept {
-                2 => &mut cells[own],
-                _ => &mut [],
-            };
-            for step in 0..sequence {
-                let at = match self.backwards[d] {
-                    true => sequence - 1 - step,
-                    false => step,
-                };
-                let gates = &mut gates[at * batch * width..(at + 1) * batch * width];
-                let states = &mut states[(at * layers.len() + d) * plane..][..plane];
-                let Some(lengths) = &lengths else {
-                    self.step(layer, gates, reset, (state, cells));
-                    states.copy_from_slice(state);
-                    continue;
-                };
-                // Adjacent sequences that have not ended make a step together.
+            let gates = &mut spare.gates[at * batch * width..(at + 1) * batch * width];
+            let states = &mut spare.states[(at * directions + d) * plane..][..plane];
+            if lengths.is_some() {
                 states.fill(0.0);
-                let goes_on = |b: &usize| lengths.i64_at(*b) > at as i64;
-                let mut b = 0;
-                while b < batch {
-                    let end = b + (b..batch).take_while(goes_on).count();
-                    if b < end {
-                        let own = b * hidden..end * hidden;
-                        let kept = (
-                            &mut state[own.clone()],
-                            match cells.is_empty() {
-                                true => &mut [][..],
-                                false => &mut cells[own.clone()],
-                            },
-                        );
-                        let gates = &mut gates[b * width..end * width];
-                        self.step(layer, gates, &mut reset[own.clone()], kept);
-                        states[own.clone()].copy_from_slice(&state[own]);
-                    }
-                    b = end + 1;
+            }
+            // Adjacent sequences that have not ended make a step together.
+            let goes_on = |b: &usize| lengths.is_none_or(|all| all.i64_at(*b) > at as i64);
+            let mut b = 0;
+            while b < batch {
+                let end = b + (b..batch).take_while(goes_on).count();
+                if b < end {
+                    let own = b * hidden..end * hidden;
+                    let cells = match cells.is_empty() {
+                        true => &mut [][..],
+                        false => &mut cells[own.clone()],
+                    };
+                    let gates = &mut gates[b * width..end * width];
+                    let (state, reset) = (&mut state[own.clone()], &mut spare.reset[own.clone()]);
+                    self.step(layer, gates, reset, (state, cells));
+                    states[own].copy_from_slice(state);
                 }
+                b = end + 1;
             }
         }
-        Ok(())
     }
 
     /// Computes the next state and cells; `gates` has the inputs' part of the sums.
@@ -471,12 +483,7 @@ fn multiply(panels: &[Panel], rows: &[f32], gates: &mut [f32], width: usize) {
 
 impl Place {
     fn of(slot: &Slot, writes: bool) -> Option<Place> {
-        let shape = slot.access.shape();
-        let mut strides = vec![1i64; shape.len()];
-        for d in (1..shape.len()).rev() {
-            strides[d - 1] = strides[d] * shape[d] as i64;
-        }
-        let compact = Access::strided(&shape, &strides);
+        let compact = Access::row_major(&slot.access.shape());
         let nest = match writes {
             true => Nest::of([&slot.access, &compact])?,
             false => Nest::of([&compact, &slot.access])?,
@@ -567,17 +574,12 @@ impl Kernel for Network {
     }
 
     /// All results are computed with the first one and kept for the others, which the same thread writes next.
-    fn run(
-        &self,
-        result: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, call: Call<'_>) -> Result<(), StepError> {
+        let (result, out) = (call.result, call.out);
         let own = std::ptr::from_ref(self).addr();
         let mut spare = SPARE.take();
         if result == 0 || spare.owner != own {
-            self.all(ins, &mut spare, cx.team)?;
+            self.all(call.ins, &mut spare, call.cx.team)?;
         }
         let place = self.results.get(result).ok_or(StepError::NoResult)?;
         let written = match result.checked_sub(1) {

@@ -3,8 +3,7 @@
 
 use crate::error::StepError;
 use crate::memory::In;
-use crate::ops::Context;
-use crate::ops::kernel::{Kernel, Site, same_float};
+use crate::ops::kernel::{Call, Kernel, Site, same_float};
 use half::{bf16, f16};
 use optc_ir::Operation;
 use optc_kernels::element::{Element, Kind, elements, elements_mut};
@@ -216,13 +215,7 @@ impl Kernel for Resize {
         [0, 0, 0, numbers * size_of::<f32>()]
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        _: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, .. }: Call<'_>) -> Result<(), StepError> {
         let [In::Bytes(x)] = ins else {
             return Err(StepError::OperandWrittenOver);
         };

@@ -9,8 +9,7 @@
 use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::{In, Slot};
-use crate::ops::Context;
-use crate::ops::kernel::{Kernel, Site, numbers, same_float};
+use crate::ops::kernel::{Call, Kernel, Site, numbers, same_float};
 use half::{bf16, f16};
 use optc_ir::{Operation, Value};
 use optc_kernels::element::{Element, Kind, elements, elements_mut, same};
@@ -134,8 +133,7 @@ impl Rows {
                 base,
                 tables: axes.iter().map(|&d| tables[d].clone()).collect(),
             };
-            let mut offsets = Vec::with_capacity(access.count());
-            access.each(|offset| offsets.push(offset));
+            let offsets = access.offsets();
             (offsets.len() == rows.reads.len()).then_some(offsets)
         };
         let norm = matches!(rows.work, Work::Norm { .. });
@@ -165,12 +163,7 @@ impl Rows {
         let Access::Sum { base, tables } = source else {
             return None;
         };
-        let sum = |base: i64, tables: Vec<Vec<i64>>| {
-            let access = Access::Sum { base, tables };
-            let mut all = Vec::with_capacity(access.count());
-            access.each(|offset| all.push(offset));
-            all
-        };
+        let sum = |base: i64, tables: Vec<Vec<i64>>| Access::Sum { base, tables }.offsets();
         let pick = |tables: &[Vec<i64>], dims: &[usize]| -> Vec<Vec<i64>> {
             dims.iter().map(|&d| tables[d].clone()).collect()
         };
@@ -179,10 +172,7 @@ impl Rows {
         let (to, writes) = match work {
             Work::Reduce(_) => {
                 let shape: Vec<usize> = kept.iter().map(|&d| shape[d]).collect();
-                let flat = target.reshaped(&shape);
-                let mut to = Vec::with_capacity(flat.count());
-                flat.each(|offset| to.push(offset));
-                (to, vec![0])
+                (target.reshaped(&shape).offsets(), vec![0])
             }
             Work::Softmax | Work::Norm { .. } => {
                 let Access::Sum { base, tables } = target else {
@@ -282,13 +272,7 @@ impl Kernel for Rows {
         fits.then(|| -> Box<dyn Kernel> { Box::new(rows) })
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, cx, .. }: Call<'_>) -> Result<(), StepError> {
         let Some(In::Bytes(source)) = ins.first() else {
             return Err(StepError::OperandWrittenOver);
         };
@@ -366,7 +350,7 @@ impl Rows {
             let mut epilogue = epilogue();
             vectorized(
                 #[inline(always)]
-                || self.some((rows, writes), out, source, with, &mut epilogue),
+                || RowsRun::of(self, out, writes, source, with, &mut epilogue).rows(rows),
             );
         };
         let count = (self.begins.len() as u64).saturating_mul(self.reads.len() as u64);
@@ -462,177 +446,225 @@ impl Rows {
         }
     }
 
-    #[inline(always)]
-    fn some<E: Element<Number = f32>, T: Element, P: RowEpilogue<T>>(
-        &self,
-        (rows, writes): (Range<usize>, &[i64]),
-        out: &mut [T],
-        source: &[E],
-        with: &Along<'_>,
-        epilogue: &mut P,
-    ) {
-        let n = self.reads.len();
-        let write_runs = runs(writes);
-        let (together, written) = (self.together(), write_runs.len() == 1);
-        let [row, tile, lines] = self.room();
-        let mut row = vec![0f32; row];
-        let mut lines = vec![0f32; lines];
-        // Lines are aligned to cache lines.
-        let first_line = lines.as_ptr().align_offset(CACHE_LINE);
-        let first_line = first_line.min(LANES).min(lines.len());
-        let lines = &mut lines[first_line..];
-        let some = if softmax::is_wide() { usize::MAX } else { SOME };
-        let mut tile = vec![[0f32; LANES]; tile];
-        let in_place = same::<_, f32>(source).filter(|_| self.reads_in_place());
-        let mut adjacent = Adjacent::default();
-        let mut first = rows.start;
-        while first < rows.end {
-            let [to, from] = self.begins[first];
-            let group = self.group(first);
-            if let Group::Run(run) = group {
-                let some = Adjacent::rows(&self.reads, run);
-                for at in (0..run).step_by(some) {
-                    let [to, from] = self.begins[first + at];
-                    let places = Places {
-                        from,
-                        to,
-                        rows: some.min(run - at),
-                        reads: &self.reads,
-                        writes,
-                    };
-                    lanes::adjacent_rows(source, out, &places, &mut adjacent, with, epilogue);
-                }
-                first += run;
-                continue;
-            }
-            if let Group::Neighbours = group {
-                self.narrow((out, writes), source, &mut tile, first, with, epilogue);
-                first += LANES;
-                continue;
-            }
-            if let Group::Short = group {
-                for (lanes, read) in tile.iter_mut().zip(&self.reads) {
-                    for (x, [_, from]) in lanes.iter_mut().zip(&self.begins[first..]) {
-                        *x = source[(from + read) as usize].read();
-                    }
-                }
-                let mut one = lanes::rows_in_lanes(&mut tile, with);
-                self.give((out, writes), (first, false), &mut one, &mut tile, epilogue);
-                first += LANES;
-                continue;
-            }
-            if together && written && matches!(self.work, Work::Softmax) {
-                // Rows after one that is computed by itself are so too.
-                let (read, write) = (self.reads[0], writes[0]);
-                let places = |[to, from]: [i64; 2]| [(to + write) as usize, (from + read) as usize];
-                match self.begins[first..rows.end].first_chunk::<AT_ONCE>() {
-                    Some(begins) if n <= some => {
-                        let begins = begins.map(places);
-                        lanes::softmaxes(source, out, begins, n, lines, epilogue);
-                        first += AT_ONCE;
-                    }
-                    _ => {
-                        let begins = [places([to, from])];
-                        lanes::softmaxes(source, out, begins, n, lines, epilogue);
-                        first += 1;
-                    }
-                }
-                continue;
-            }
-            let at = (from + self.reads[0]) as usize;
-            if in_place.is_some() {
-            } else if together {
-                widened(&source[at..at + n], &mut row);
-            } else if self.runs.len() * FEW <= n {
-                for run in &self.runs {
-                    let at = (from + self.reads[run.start]) as usize;
-                    widened(&source[at..at + run.len()], &mut row[run.clone()]);
-                }
-            } else {
-                for (x, read) in row.iter_mut().zip(&self.reads) {
-                    *x = source[(from + read) as usize].read();
-                }
-            }
-            let mut one = [match (in_place, self.work) {
-                (Some(source), Work::Reduce(kind)) => lanes::reduced(&source[at..at + n], kind),
-                _ => lanes::row(&mut row, with),
-            }];
-            let made = match self.work {
-                Work::Reduce(_) => &mut one[..],
-                Work::Softmax | Work::Norm { .. } => &mut row[..],
-            };
-            epilogue.make(made);
-            if written {
-                let at = (to + writes[0]) as usize;
-                epilogue.write(made, &mut out[at..at + made.len()]);
-            } else if made.len() == writes.len() && write_runs.len() * FEW <= writes.len() {
-                for run in &write_runs {
-                    let at = (to + writes[run.start]) as usize;
-                    epilogue.write(&made[run.clone()], &mut out[at..at + run.len()]);
-                }
-            } else {
-                for (x, write) in made.iter().zip(writes) {
-                    epilogue.write(&[*x], &mut out[(to + write) as usize..][..1]);
-                }
-            }
-            first += 1;
-        }
-    }
-
-    /// Computes rows from `first` on that are adjacent in the operand.
-    #[inline(always)]
-    fn narrow<E: Element<Number = f32>, T: Element, P: RowEpilogue<T>>(
-        &self,
-        (out, writes): (&mut [T], &[i64]),
-        source: &[E],
-        tile: &mut [[f32; LANES]],
-        first: usize,
-        with: &Along<'_>,
-        epilogue: &mut P,
-    ) {
-        let [to, from] = self.begins[first];
-        for (lanes, read) in tile.iter_mut().zip(&self.reads) {
-            let at = (from + read) as usize;
-            widened(&source[at..at + LANES], lanes);
-        }
-        let mut one = lanes::rows_in_lanes(tile, with);
-        let block = &self.begins[first..first + LANES];
-        let follows = |(i, b): (usize, &[i64; 2])| b[0] == to + i as i64;
-        let adjacent = block.iter().enumerate().all(follows);
-        self.give((out, writes), (first, adjacent), &mut one, tile, epilogue);
-    }
-
     /// Number of rows from this one on that are adjacent in the operand and in the result.
     fn run(&self, first: usize) -> usize {
         let rows = &self.begins[first..];
         let follows = |w: &&[[i64; 2]]| w[0].map(|at| at + 1) == w[1];
         1 + rows.windows(2).take_while(follows).count()
     }
+}
 
-    /// Stores the results of rows in lanes.
+/// The computation of some rows, with its scratch memory.
+struct RowsRun<'a, E, T, P> {
+    of: &'a Rows,
+    source: &'a [E],
+    /// The operand, if rows are reduced in place.
+    in_place: Option<&'a [f32]>,
+    out: &'a mut [T],
+    /// Offsets of a row's elements in `out`, and the ranges of them that are contiguous.
+    writes: &'a [i64],
+    write_runs: Vec<Range<usize>>,
+    with: &'a Along<'a>,
+    epilogue: &'a mut P,
+    row: Vec<f32>,
+    tile: Vec<[f32; LANES]>,
+    /// Lines of a softmax, and the first element that is aligned to cache lines.
+    lines: Vec<f32>,
+    first_line: usize,
+    adjacent: Adjacent,
+}
+
+impl<'a, E: Element<Number = f32>, T: Element, P: RowEpilogue<T>> RowsRun<'a, E, T, P> {
     #[inline(always)]
-    fn give<T: Element, P: RowEpilogue<T>>(
-        &self,
-        (out, writes): (&mut [T], &[i64]),
-        (first, adjacent): (usize, bool),
-        one: &mut [f32; LANES],
-        tile: &mut [[f32; LANES]],
-        epilogue: &mut P,
-    ) {
-        let begins = &self.begins[first..first + LANES];
-        let results = match self.work {
-            Work::Reduce(_) => std::slice::from_mut(one),
-            Work::Softmax | Work::Norm { .. } => tile,
+    fn of(
+        of: &'a Rows,
+        out: &'a mut [T],
+        writes: &'a [i64],
+        source: &'a [E],
+        with: &'a Along<'a>,
+        epilogue: &'a mut P,
+    ) -> RowsRun<'a, E, T, P> {
+        let [row, tile, lines] = of.room();
+        let lines = vec![0f32; lines];
+        let first_line = lines.as_ptr().align_offset(CACHE_LINE);
+        RowsRun {
+            of,
+            source,
+            in_place: same::<_, f32>(source).filter(|_| of.reads_in_place()),
+            out,
+            write_runs: runs(writes),
+            writes,
+            with,
+            epilogue,
+            row: vec![0f32; row],
+            tile: vec![[0f32; LANES]; tile],
+            first_line: first_line.min(LANES).min(lines.len()),
+            lines,
+            adjacent: Adjacent::default(),
+        }
+    }
+
+    /// Computes rows, group by group.
+    #[inline(always)]
+    fn rows(mut self, rows: Range<usize>) {
+        let written = self.write_runs.len() == 1;
+        let softmax = self.of.together() && written && self.of.work.is_softmax();
+        let some = if softmax::is_wide() { usize::MAX } else { SOME };
+        let four = self.of.reads.len() <= some;
+        let mut first = rows.start;
+        while first < rows.end {
+            first += match self.of.group(first) {
+                Group::Run(run) => self.run(first, run),
+                Group::Neighbours => self.neighbours(first),
+                Group::Short => self.short(first),
+                // Rows after one that is computed by itself are so too.
+                Group::One if softmax && four && AT_ONCE <= rows.end - first => {
+                    self.softmaxes::<AT_ONCE>(first)
+                }
+                Group::One if softmax => self.softmaxes::<1>(first),
+                Group::One => self.one(first),
+            };
+        }
+    }
+
+    /// Computes `run` rows that are adjacent in the operand and in the result.
+    #[inline(always)]
+    fn run(&mut self, first: usize, run: usize) -> usize {
+        let some = Adjacent::rows(&self.of.reads, run);
+        for at in (0..run).step_by(some) {
+            let [to, from] = self.of.begins[first + at];
+            let places = Places {
+                from,
+                to,
+                rows: some.min(run - at),
+                reads: &self.of.reads,
+                writes: self.writes,
+            };
+            lanes::adjacent_rows(
+                self.source,
+                self.out,
+                &places,
+                &mut self.adjacent,
+                self.with,
+                self.epilogue,
+            );
+        }
+        run
+    }
+
+    /// Computes rows that are adjacent in the operand.
+    #[inline(always)]
+    fn neighbours(&mut self, first: usize) -> usize {
+        let [to, from] = self.of.begins[first];
+        for (lanes, read) in self.tile.iter_mut().zip(&self.of.reads) {
+            let at = (from + read) as usize;
+            widened(&self.source[at..at + LANES], lanes);
+        }
+        let block = &self.of.begins[first..first + LANES];
+        let follows = |(i, b): (usize, &[i64; 2])| b[0] == to + i as i64;
+        self.lanes(first, block.iter().enumerate().all(follows))
+    }
+
+    /// Computes short rows.
+    #[inline(always)]
+    fn short(&mut self, first: usize) -> usize {
+        for (lanes, read) in self.tile.iter_mut().zip(&self.of.reads) {
+            for (x, [_, from]) in lanes.iter_mut().zip(&self.of.begins[first..]) {
+                *x = self.source[(from + read) as usize].read();
+            }
+        }
+        self.lanes(first, false)
+    }
+
+    /// Computes the rows in the lanes of the tile and writes their results, which are adjacent or not.
+    #[inline(always)]
+    fn lanes(&mut self, first: usize, adjacent: bool) -> usize {
+        let mut one = lanes::rows_in_lanes(&mut self.tile, self.with);
+        let begins = &self.of.begins[first..first + LANES];
+        let results = match self.of.work {
+            Work::Reduce(_) => std::slice::from_mut(&mut one),
+            Work::Softmax | Work::Norm { .. } => &mut self.tile,
         };
-        epilogue.make(results.as_flattened_mut());
-        for (lanes, write) in results.iter().zip(writes) {
+        self.epilogue.make(results.as_flattened_mut());
+        for (lanes, write) in results.iter().zip(self.writes) {
             if adjacent {
                 let at = (begins[0][0] + write) as usize;
-                epilogue.write(lanes, &mut out[at..at + LANES]);
+                self.epilogue.write(lanes, &mut self.out[at..at + LANES]);
                 continue;
             }
             for ([to, _], x) in begins.iter().zip(lanes) {
-                epilogue.write(&[*x], &mut out[(to + write) as usize..][..1]);
+                let to = &mut self.out[(to + write) as usize..][..1];
+                self.epilogue.write(&[*x], to);
+            }
+        }
+        LANES
+    }
+
+    /// Computes the softmax of `R` rows that are contiguous in the operand and in the result.
+    #[inline(always)]
+    fn softmaxes<const R: usize>(&mut self, first: usize) -> usize {
+        let (read, write) = (self.of.reads[0], self.writes[0]);
+        let begins = std::array::from_fn(|i| {
+            let [to, from] = self.of.begins[first + i];
+            [(to + write) as usize, (from + read) as usize]
+        });
+        let lines = &mut self.lines[self.first_line..];
+        let n = self.of.reads.len();
+        lanes::softmaxes::<_, _, _, R>(self.source, self.out, begins, n, lines, self.epilogue);
+        R
+    }
+
+    /// Computes one row.
+    #[inline(always)]
+    fn one(&mut self, first: usize) -> usize {
+        let [to, from] = self.of.begins[first];
+        let at = (from + self.of.reads[0]) as usize;
+        let mut one = [match (self.in_place, self.of.work) {
+            (Some(source), Work::Reduce(kind)) => {
+                lanes::reduced(&source[at..at + self.of.reads.len()], kind)
+            }
+            _ => {
+                self.load(from);
+                lanes::row(&mut self.row, self.with)
+            }
+        }];
+        let made = match self.of.work {
+            Work::Reduce(_) => &mut one[..],
+            Work::Softmax | Work::Norm { .. } => &mut self.row[..],
+        };
+        self.epilogue.make(made);
+        let (writes, runs) = (self.writes, &self.write_runs);
+        if runs.len() == 1 {
+            let at = (to + writes[0]) as usize;
+            self.epilogue
+                .write(made, &mut self.out[at..at + made.len()]);
+        } else if made.len() == writes.len() && runs.len() * FEW <= writes.len() {
+            for run in runs {
+                let at = (to + writes[run.start]) as usize;
+                let to = &mut self.out[at..at + run.len()];
+                self.epilogue.write(&made[run.clone()], to);
+            }
+        } else {
+            for (x, write) in made.iter().zip(writes) {
+                let to = &mut self.out[(to + write) as usize..][..1];
+                self.epilogue.write(&[*x], to);
+            }
+        }
+        1
+    }
+
+    /// Converts the row at offset `from` of the operand.
+    #[inline(always)]
+    fn load(&mut self, from: i64) {
+        let Rows { reads, runs, .. } = self.of;
+        if runs.len() * FEW <= reads.len() || runs.len() == 1 {
+            for run in runs {
+                let at = (from + reads[run.start]) as usize;
+                widened(&self.source[at..at + run.len()], &mut self.row[run.clone()]);
+            }
+        } else {
+            for (x, read) in self.row.iter_mut().zip(reads) {
+                *x = self.source[(from + read) as usize].read();
             }
         }
     }

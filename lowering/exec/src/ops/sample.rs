@@ -3,8 +3,7 @@
 use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::In;
-use crate::ops::Context;
-use crate::ops::kernel::{Kernel, Site, numbers};
+use crate::ops::kernel::{Call, Kernel, Site, numbers};
 use half::{bf16, f16};
 use optc_ir::Operation;
 use optc_kernels::element::{Element, Kind, elements, elements_mut};
@@ -231,13 +230,7 @@ impl Kernel for Sample {
         [0, 0, 0, self.places.len().saturating_mul(each)]
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        _: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, .. }: Call<'_>) -> Result<(), StepError> {
         let [In::Bytes(x), In::Bytes(grid)] = ins else {
             return Err(StepError::OperandWrittenOver);
         };

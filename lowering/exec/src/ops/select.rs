@@ -3,8 +3,7 @@
 use crate::error::StepError;
 use crate::memory::In;
 use crate::nest::Nest;
-use crate::ops::Context;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Call, Kernel, Site};
 use bytemuck::Pod;
 use optc_ir::Operation;
 use optc_kernels::error::KernelError;
@@ -97,13 +96,7 @@ impl Kernel for Select {
         "choice"
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        _: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, .. }: Call<'_>) -> Result<(), StepError> {
         match self.size {
             1 => self.all::<u8>(ins, out),
             2 => self.all::<u16>(ins, out),

@@ -3,8 +3,7 @@
 use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::In;
-use crate::ops::Context;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Call, Kernel, Site};
 use half::{bf16, f16};
 use optc_ir::{DType, Operation};
 use optc_kernels::element::{Element, Kind, elements};
@@ -90,9 +89,7 @@ impl TopK {
         for slot in &all {
             let (base, mut tables) = (*slot.access).clone().into_sum()?;
             axes.push(tables.remove(axis));
-            let mut list = Vec::new();
-            Access::Sum { base, tables }.each(|at| list.push(at));
-            begins.push(list);
+            begins.push(Access::Sum { base, tables }.offsets());
         }
         let lanes = (0..begins[0].len()).map(|i| std::array::from_fn(|k| begins[k][i]));
         let reach = [x, values, places].map(|slot| slot.access.reach());
@@ -198,14 +195,9 @@ impl Kernel for TopK {
     }
 
     /// The indices are computed with the first result and kept for the second, which the same thread writes next.
-    fn run(
-        &self,
-        result: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        _: &mut Context<'_>,
-    ) -> Result<(), StepError> {
-        let [In::Bytes(x)] = ins else {
+    fn run(&self, call: Call<'_>) -> Result<(), StepError> {
+        let (result, out) = (call.result, call.out);
+        let [In::Bytes(x)] = call.ins else {
             return Err(StepError::OperandWrittenOver);
         };
         let own = std::ptr::from_ref(self).addr();

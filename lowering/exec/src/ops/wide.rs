@@ -8,14 +8,12 @@ use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
-use crate::ops::Context;
 use crate::ops::elementwise::code;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Call, Kernel, Site};
 use half::{bf16, f16};
 use optc_ir::DType;
 use optc_ir::types::Sign;
-use optc_kernels::error::KernelError;
-use optc_kernels::links::{Code, Comparison};
+use optc_kernels::links::{Code, compared, two};
 use optc_kernels::vectorized::vectorized;
 
 /// Elements that are computed at once.
@@ -214,11 +212,7 @@ impl Wide {
         let (_, steps) = self.nest.inner;
         let [a, b, made] = numbers;
         for (k, (operand, to)) in ins.iter().zip([&mut *a, &mut *b]).enumerate() {
-            let (source, port) = match operand {
-                In::Bytes(bytes) => (*bytes, k + 1),
-                In::Aliased => (&*out, k + 1),
-                In::Inplace => (&*out, 0),
-            };
+            let (source, port) = operand.source(k, out);
             with_cell!(self.types[k], C => {
                 fetch::<C>(cast(source)?, (at[port], steps[port]), count, to);
             });
@@ -332,25 +326,6 @@ fn compute(code: Code, (a, b): (&Numbers, &Numbers), made: &mut Numbers, count: 
 }
 
 #[inline(always)]
-fn two<N: Copy, T>(a: &[N], b: &[N], to: &mut [T], f: impl Fn(N, N) -> T) {
-    for (to, (&a, &b)) in to.iter_mut().zip(a.iter().zip(b)) {
-        *to = f(a, b);
-    }
-}
-
-#[inline(always)]
-fn compared<N: Copy + PartialOrd>(comparison: Comparison, a: &[N], b: &[N], to: &mut [i64]) {
-    match comparison {
-        Comparison::Eq => two(a, b, to, |a, b| i64::from(a == b)),
-        Comparison::Ne => two(a, b, to, |a, b| i64::from(a != b)),
-        Comparison::Lt => two(a, b, to, |a, b| i64::from(a < b)),
-        Comparison::Le => two(a, b, to, |a, b| i64::from(a <= b)),
-        Comparison::Gt => two(a, b, to, |a, b| i64::from(b < a)),
-        Comparison::Ge => two(a, b, to, |a, b| i64::from(b <= a)),
-    }
-}
-
-#[inline(always)]
 fn wholes(code: Code, a: &[i64], b: &[i64], to: &mut [i64]) {
     match code {
         Code::Compare(comparison) => compared(comparison, a, b, to),
@@ -420,27 +395,15 @@ impl Kernel for Wide {
         "wide"
     }
 
-    fn run(
-        &self,
-        _: usize,
-        ins: &[In<'_>],
-        out: &mut [u8],
-        _: &mut Context<'_>,
-    ) -> Result<(), StepError> {
+    fn run(&self, Call { ins, out, .. }: Call<'_>) -> Result<(), StepError> {
         let Some((&to, from)) = self.types.split_last() else {
             return Err(StepError::NoTypes);
         };
         if ins.len() != from.len() {
             return Err(StepError::OperandCount);
         }
-        let inside = |k: usize| match ins[k] {
-            In::Bytes(bytes) => self.nest.fits(k + 1, bytes.len() / from[k].size()),
-            In::Aliased => self.nest.fits(k + 1, out.len() / from[k].size()),
-            In::Inplace => from[k].size() == to.size(),
-        };
-        if !self.nest.fits(0, out.len() / to.size()) || !(0..ins.len()).all(inside) {
-            return Err(KernelError::OutOfBounds.into());
-        }
+        let size = |k: usize| k.checked_sub(1).map_or(to, |k| from[k]).size();
+        self.nest.check(ins, out, size)?;
         // Conversions keep the numbers that they load; tests give integers.
         let tests = matches!(
             self.code,

@@ -123,13 +123,6 @@ pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, TileError
 fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, TileError> {
     let mut func = Func::new("tiles");
     let mut origin = IndexMap::new();
-    // Tiles have disjoint memory until it is known which of them are written.
-    let mut begins = Vec::with_capacity(sketch.scratch.len());
-    let mut end = 0;
-    for &bytes in &sketch.scratch {
-        begins.push(end);
-        end += aligned(bytes);
-    }
     let ty = |number: usize| -> Result<Type, TileError> {
         let tile = &sketch.values[number];
         let ty = group.func().ty(tile.of).as_tensor();
@@ -166,21 +159,52 @@ fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, TileError> {
             made.insert(number);
         }
     }
-    let mut slots = SideTable::new(None);
+    let slots = slots(sketch, group, &mut func, &values, &made)?;
+    Ok(Made {
+        func,
+        slots,
+        origin,
+    })
+}
+
+/// The slots of all tiles. Tiles that operations make (`made`) and that are read under another name or outside of the
+/// program become results of the function.
+fn slots(
+    sketch: &Sketch,
+    group: &Group<'_>,
+    func: &mut Func,
+    values: &[Option<Value>],
+    made: &IndexSet<usize>,
+) -> Result<SideTable<Value, Option<Slot>>, TileError> {
+    // Tiles have disjoint memory until it is known which of them are written.
+    let mut begins = Vec::with_capacity(sketch.scratch.len());
+    let mut end = 0;
+    for &bytes in &sketch.scratch {
+        begins.push(end);
+        end += aligned(bytes);
+    }
     let mut in_scratch: IndexMap<usize, usize> = IndexMap::new();
-    for (tile, value) in sketch.values.iter().zip(&values) {
+    for (tile, value) in sketch.values.iter().zip(values) {
         if let (TileMemory::Scratch(number), Some(_)) = (tile.memory, value) {
             *in_scratch.entry(number).or_default() += 1;
         }
     }
-    for (number, (tile, value)) in sketch.values.iter().zip(&values).enumerate() {
+    let mut slots = SideTable::new(None);
+    for (number, (tile, value)) in sketch.values.iter().zip(values).enumerate() {
         let Some(value) = *value else { continue };
         let whole = group.slot(tile.of)?;
-        let (storage, offset, bytes) = match tile.memory {
-            TileMemory::Scratch(number) => (Storage::Arena, begins[number], sketch.scratch[number]),
-            TileMemory::Read(number) => (Storage::Argument(number), 0, sketch.reads[number].1),
-            TileMemory::Write(number) => (Storage::Result(number), 0, sketch.writes[number].1),
-            TileMemory::Constant => (whole.storage, whole.offset, whole.bytes),
+        let (storage, offset, bytes, shared) = match tile.memory {
+            TileMemory::Scratch(number) => {
+                let (offset, bytes) = (begins[number], sketch.scratch[number]);
+                (Storage::Arena, offset, bytes, 1 < in_scratch[&number])
+            }
+            TileMemory::Read(number) => {
+                (Storage::Argument(number), 0, sketch.reads[number].1, false)
+            }
+            TileMemory::Write(number) => {
+                (Storage::Result(number), 0, sketch.writes[number].1, true)
+            }
+            TileMemory::Constant => (whole.storage, whole.offset, whole.bytes, false),
         };
         slots[value] = Some(Slot {
             storage,
@@ -191,21 +215,11 @@ fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, TileError> {
             width: whole.width,
             part: true,
         });
-        // Results: tiles that are read under another name or outside of the program.
-        let shared = match tile.memory {
-            TileMemory::Scratch(own) => 1 < in_scratch[&own],
-            TileMemory::Write(_) => true,
-            TileMemory::Read(_) | TileMemory::Constant => false,
-        };
         if shared && made.contains(&number) {
             func.add_result(value, None);
         }
     }
-    Ok(Made {
-        func,
-        slots,
-        origin,
-    })
+    Ok(slots)
 }
 
 fn aligned(bytes: usize) -> usize {

@@ -79,7 +79,7 @@ impl<'a> Group<'a> {
     }
 
     pub(super) fn site(&self, op: Op) -> Site<'a> {
-        Site { op, ..self.site }
+        self.site.at(op)
     }
 
     pub(super) fn func(&self) -> &'a Func {

@@ -6,7 +6,7 @@ use crate::buffer::Buffer;
 use crate::error::StepError;
 use crate::memory::{In, Memory, Slot, Storage, Surroundings};
 use crate::moved::Moved;
-use crate::ops::Context;
+use crate::ops::{Call, Context};
 use indexmap::IndexMap;
 use optc_kernels::team::{self, Team};
 use std::ops::Range;
@@ -145,20 +145,21 @@ fn held<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Shared<'_> {
     fn run(&self, programs: &[Program], room: &mut [u8], poison: bool) -> Result<Moved, StepError> {
         let team = Team::new(1, false)?;
-        let mut cx = Context {
-            team: &team,
-            moved: Moved::default(),
-        };
+        let mut moved = Moved::default();
         for program in programs {
             if poison {
                 Buffer::poison(room);
             }
             let form = &self.tiled.forms[program.form];
             for step in &form.steps {
-                self.step(form, step, program, room, &mut cx)?;
+                let cx = Context {
+                    team: &team,
+                    moved: &mut moved,
+                };
+                self.step(form, step, program, room, cx)?;
             }
         }
-        Ok(cx.moved)
+        Ok(moved)
     }
 
     /// Runs a kernel on the tiles of a program.
@@ -168,7 +169,7 @@ impl Shared<'_> {
         step: &TileStep,
         program: &Program,
         room: &mut [u8],
-        cx: &mut Context<'_>,
+        mut cx: Context<'_>,
     ) -> Result<(), StepError> {
         let parts = Parts {
             sources: &self.sources,
@@ -176,7 +177,16 @@ impl Shared<'_> {
             form,
             program,
         };
+        let run = |number: usize, ins: Option<Vec<In<'_>>>, out: &mut [u8], cx: Context<'_>| {
+            step.kernel.run(Call {
+                result: number,
+                ins: &ins.ok_or(StepError::TileOutOfBounds)?,
+                out,
+                cx,
+            })
+        };
         for (number, result) in step.results.iter().enumerate() {
+            let cx = cx.again();
             let Storage::Result(to) = result.storage else {
                 let (around, out) =
                     Surroundings::of(room, result.range()).ok_or(StepError::TileOutOfBounds)?;
@@ -191,8 +201,7 @@ impl Shared<'_> {
                     _ => parts.of(slot, targets).map(In::Bytes),
                 };
                 let ins: Option<Vec<In<'_>>> = step.operands.iter().map(operand).collect();
-                step.kernel
-                    .run(number, &ins.ok_or(StepError::TileOutOfBounds)?, out, cx)?;
+                run(number, ins, out, cx)?;
                 continue;
             };
             let mut targets = held(&self.targets);
@@ -214,8 +223,7 @@ impl Shared<'_> {
                         _ => parts.of(slot, &targets).map(In::Bytes),
                     };
                     let ins: Option<Vec<In<'_>>> = step.operands.iter().map(operand).collect();
-                    step.kernel
-                        .run(number, &ins.ok_or(StepError::TileOutOfBounds)?, out, cx)
+                    run(number, ins, out, cx)
                 });
             targets[target] = own;
             done?;

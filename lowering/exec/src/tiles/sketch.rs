@@ -104,12 +104,9 @@ struct Extrapolated {
     shift: i64,
 }
 
-impl Extrapolated {
-    /// The access of some elements.
-    fn picked(&self, bounds: &[Range<usize>]) -> Access {
-        self.access.picked(&listed(bounds)).moved(self.shift)
-    }
-}
+/// A tile that is copied to a result. If the operand is a part of the result, also that part, the operand's shape, and
+/// the bounds of the tile within it.
+type Piece<'p> = (usize, Option<(&'p Part, Vec<usize>, Bounds)>);
 
 pub(super) struct Sketcher<'g, 'a> {
     group: &'g Group<'a>,
@@ -282,8 +279,8 @@ impl Sketcher<'_, '_> {
             return Ok(root.value);
         }
         let extrapolated = self.extrapolated(operand)?;
-        let access = extrapolated.picked(bounds);
-        self.value(operand.value, extrapolated.memory, access)
+        let access = Arc::clone(&extrapolated.access);
+        self.picked(operand.value, &extrapolated, &access, bounds)
     }
 
     /// A tile with this access in its memory. Without `memory`, it is read from its whole buffer.
@@ -424,8 +421,7 @@ impl Sketcher<'_, '_> {
             if let Some(access) =
                 ops::rearranged(site.func, op, registry, bindings, &extrapolated.access)
             {
-                let access = access.picked(&listed(&bounds[0])).moved(extrapolated.shift);
-                let from = self.value(operand.value, extrapolated.memory, access)?;
+                let from = self.picked(operand.value, &extrapolated, &access, &bounds[0])?;
                 let to = self.make(data.results[0], number, &bounds[0])?;
                 self.copy(op, from, to);
                 return self.stored(op, data.results[0], number);
@@ -436,40 +432,8 @@ impl Sketcher<'_, '_> {
         let parts = decl.parts(&site.func.op_ref(op), &known);
         for &result in made {
             let value = data.results[result];
-            let mut filled = 0;
             // Operands are resolved before the result gets memory.
-            let mut pieces = Vec::new();
-            for one in &parts {
-                match (one.part, one.whole) {
-                    (Port::Result(r), Port::Operand(i)) if r == result => {
-                        let extrapolated = self.extrapolated(&operands[i])?;
-                        let shape = group.shape(value)?;
-                        let access = ops::part(one, &shape, &extrapolated.access);
-                        let access = access.ok_or(TileError::NoPartOfOperand)?;
-                        let access = access.picked(&listed(&bounds[result]));
-                        let access = access.moved(extrapolated.shift);
-                        filled += access.count();
-                        pieces.push((
-                            self.value(operands[i].value, extrapolated.memory, access)?,
-                            None,
-                        ));
-                    }
-                    (Port::Operand(i), Port::Result(r)) if r == result => {
-                        let shape = group.shape(operands[i].value)?;
-                        let Some(own) = cut(one, &shape, &bounds[result])? else {
-                            continue;
-                        };
-                        let from = self.read(&operands[i], &own)?;
-                        filled += self.sketch.values[from].access.count();
-                        pieces.push((from, Some((one, shape, own))));
-                    }
-                    _ => {}
-                }
-            }
-            let wanted: usize = bounds[result].iter().map(Range::len).product();
-            if filled != wanted {
-                return Err(TileError::Unfilled);
-            }
+            let pieces = self.pieces(&parts, operands, (result, value), &bounds[result])?;
             let to = self.make(value, number, &bounds[result])?;
             for (from, there) in pieces {
                 let Some((one, shape, own)) = there else {
@@ -488,6 +452,56 @@ impl Sketcher<'_, '_> {
             self.stored(op, value, number)?;
         }
         Ok(())
+    }
+
+    /// The pieces of operands that a result is filled with.
+    fn pieces<'p>(
+        &mut self,
+        parts: &'p [Part],
+        operands: &[OperandSchedule],
+        (result, value): (usize, Value),
+        bounds: &Bounds,
+    ) -> Result<Vec<Piece<'p>>, TileError> {
+        let mut pieces = Vec::new();
+        for one in parts {
+            match (one.part, one.whole) {
+                (Port::Result(r), Port::Operand(i)) if r == result => {
+                    let extrapolated = self.extrapolated(&operands[i])?;
+                    let shape = self.group.shape(value)?;
+                    let access = ops::part(one, &shape, &extrapolated.access);
+                    let access = access.ok_or(TileError::NoPartOfOperand)?;
+                    let from = self.picked(operands[i].value, &extrapolated, &access, bounds)?;
+                    pieces.push((from, None));
+                }
+                (Port::Operand(i), Port::Result(r)) if r == result => {
+                    let shape = self.group.shape(operands[i].value)?;
+                    if let Some(own) = cut(one, &shape, bounds)? {
+                        let from = self.read(&operands[i], &own)?;
+                        pieces.push((from, Some((one, shape, own))));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let count = |piece: &Piece<'_>| self.sketch.values[piece.0].access.count();
+        let filled: usize = pieces.iter().map(count).sum();
+        let wanted: usize = bounds.iter().map(Range::len).product();
+        match filled == wanted {
+            true => Ok(pieces),
+            false => Err(TileError::Unfilled),
+        }
+    }
+
+    /// The elements within bounds of a value with this access, in the memory of an extrapolated operand.
+    fn picked(
+        &mut self,
+        value: Value,
+        of: &Extrapolated,
+        access: &Access,
+        bounds: &Bounds,
+    ) -> Result<usize, TileError> {
+        let access = access.picked(&listed(bounds)).moved(of.shift);
+        self.value(value, of.memory, access)
     }
 
     /// Sketches an operation that computes, on the tiles of its operands.

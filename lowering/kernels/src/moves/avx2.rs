@@ -2,7 +2,7 @@
 //!
 //! A run of 70 bytes is copied as vectors at 0 and 32 and a last one at 38, which overlaps the one before it.
 
-use super::blocks::{Even, Places, blocks};
+use super::blocks::{Even, Places, STREAMED, blocks, kernels};
 use super::matrix::{MatrixPart, Offsets};
 use super::portable::{place, runs_of};
 use super::runs::{Runs, RunsPart};
@@ -14,19 +14,6 @@ use std::ops::Range;
 
 /// Bytes of a vector.
 const V: usize = 32;
-
-/// Least length in bytes of runs that are written by non-temporal stores.
-const STREAMED: usize = 256;
-
-/// # Safety
-/// As for `kernels::runs`, on a machine that has AVX2.
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn runs(part: &RunsPart<'_>, level: Level) {
-    for (from, to) in part.places() {
-        // SAFETY: the caller's promises.
-        unsafe { runs_at(part.runs, part.range.clone(), from, to, level) };
-    }
-}
 
 /// # Safety
 /// As for [`runs`].
@@ -120,68 +107,7 @@ pub(super) unsafe fn short(
     }
 }
 
-/// Copies runs as `K` vectors and a last one, which may overlap the one before it.
-///
-/// # Safety
-/// As for [`runs`]; the length is in `K * V + 1 ..= (K + 1) * V`.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn vectors<const K: usize>(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8) {
-    let tail = runs.len - V;
-    for i in range {
-        // SAFETY: all vectors are inside of the run.
-        unsafe {
-            let (from, to) = place(runs, i, from, to);
-            let mut head = [_mm256_setzero_si256(); K];
-            each!(K, |j| head[j] = _mm256_loadu_si256(from.add(j * V).cast()));
-            let last = _mm256_loadu_si256(from.add(tail).cast());
-            each!(K, |j| _mm256_storeu_si256(to.add(j * V).cast(), head[j]));
-            _mm256_storeu_si256(to.add(tail).cast(), last);
-        }
-    }
-}
-
-/// Copies a run by non-temporal stores.
-///
-/// # Safety
-/// As for [`runs`]; the run has at least a vector.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: all vectors are inside of the run.
-    unsafe {
-        let last = len - V;
-        _mm256_storeu_si256(to.cast(), _mm256_loadu_si256(from.cast()));
-        let mut at = V - to.addr() % V;
-        while at <= last {
-            _mm256_stream_si256(to.add(at).cast(), _mm256_loadu_si256(from.add(at).cast()));
-            at += V;
-        }
-        _mm256_storeu_si256(
-            to.add(last).cast(),
-            _mm256_loadu_si256(from.add(last).cast()),
-        );
-    }
-}
-
-/// Moves a part of a matrix. Returns false if it is smaller than the smallest block.
-///
-/// # Safety
-/// As for `kernels::matrix`, on a machine that has AVX2.
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn matrix(part: &MatrixPart<'_>, streaming: bool) -> bool {
-    // SAFETY: the caller's promises.
-    unsafe {
-        match part.matrix.unit {
-            1 => matrix_of::<1, 16>(part, streaming),
-            2 => matrix_of::<2, 8>(part, streaming),
-            4 => matrix_of::<4, 4>(part, streaming),
-            8 => matrix_of::<8, 2>(part, streaming),
-            _ => matrix_of::<16, 1>(part, streaming),
-        }
-    }
-}
-
+kernels!("avx2", i32x8);
 blocks!("avx2", 2, _mm256_setzero_si256);
 
 /// # Safety

@@ -3,7 +3,7 @@
 //! A matrix is transposed in blocks: vectors of several rows are loaded, transposed in registers by stages of `unpack`, and
 //! stored to several columns.
 
-use super::blocks::{Even, Places, blocks};
+use super::blocks::{Even, Places, STREAMED, blocks, kernels};
 use super::matrix::{MatrixPart, Offsets};
 use super::portable::{place, runs_of};
 use super::runs::{Runs, RunsPart};
@@ -15,19 +15,6 @@ use std::ops::Range;
 
 /// Bytes of a vector.
 const V: usize = 64;
-
-/// Least length in bytes of runs that are written by non-temporal stores.
-const STREAMED: usize = 256;
-
-/// # Safety
-/// As for `kernels::runs`, on a machine that has these instructions.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(super) unsafe fn runs(part: &RunsPart<'_>, level: Level) {
-    for (from, to) in part.places() {
-        // SAFETY: the caller's promises.
-        unsafe { runs_at(part.runs, part.range.clone(), from, to, level) };
-    }
-}
 
 /// # Safety
 /// As for [`runs`].
@@ -114,68 +101,7 @@ unsafe fn long(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies runs as `K` vectors and a last one, which may overlap the one before it.
-///
-/// # Safety
-/// As for [`runs`]; the length is in `K * V + 1 ..= (K + 1) * V`.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn vectors<const K: usize>(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8) {
-    let tail = runs.len - V;
-    for i in range {
-        // SAFETY: all vectors are inside of the run.
-        unsafe {
-            let (from, to) = place(runs, i, from, to);
-            let mut head = [_mm512_setzero_si512(); K];
-            each!(K, |j| head[j] = _mm512_loadu_si512(from.add(j * V).cast()));
-            let last = _mm512_loadu_si512(from.add(tail).cast());
-            each!(K, |j| _mm512_storeu_si512(to.add(j * V).cast(), head[j]));
-            _mm512_storeu_si512(to.add(tail).cast(), last);
-        }
-    }
-}
-
-/// Copies a run by non-temporal stores.
-///
-/// # Safety
-/// As for [`runs`]; the run has at least a vector.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: all vectors are inside of the run.
-    unsafe {
-        let last = len - V;
-        _mm512_storeu_si512(to.cast(), _mm512_loadu_si512(from.cast()));
-        let mut at = V - to.addr() % V;
-        while at <= last {
-            _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast()));
-            at += V;
-        }
-        _mm512_storeu_si512(
-            to.add(last).cast(),
-            _mm512_loadu_si512(from.add(last).cast()),
-        );
-    }
-}
-
-/// Moves a part of a matrix. Returns false if it is smaller than the smallest block.
-///
-/// # Safety
-/// As for `kernels::matrix`, on a machine that has these instructions.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(super) unsafe fn matrix(part: &MatrixPart<'_>, streaming: bool) -> bool {
-    // SAFETY: the caller's promises.
-    unsafe {
-        match part.matrix.unit {
-            1 => matrix_of::<1, 16>(part, streaming),
-            2 => matrix_of::<2, 8>(part, streaming),
-            4 => matrix_of::<4, 4>(part, streaming),
-            8 => matrix_of::<8, 2>(part, streaming),
-            _ => matrix_of::<16, 1>(part, streaming),
-        }
-    }
-}
-
+kernels!("avx512f,avx512bw,avx512vl", i32x16);
 blocks!("avx512f,avx512bw,avx512vl", 4, _mm512_setzero_si512);
 
 /// # Safety

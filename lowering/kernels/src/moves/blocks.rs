@@ -1,6 +1,9 @@
-//! Blocked transposition of a matrix, generic in the length of vectors.
+//! Kernels that move bytes, generic in the length of vectors: copies of runs and the blocked transposition of a matrix.
 
 use super::unroll::kept;
+
+/// Least length in bytes of runs that are written by non-temporal stores.
+pub(super) const STREAMED: usize = 256;
 
 /// Offsets of rows or columns in one representation, so that a kernel is compiled for it. A kernel visits several groups of
 /// rows in lockstep with a running offset that is common to all groups.
@@ -66,6 +69,90 @@ impl Places for &[isize] {
         at + self[first + i]
     }
 }
+
+/// Defines the kernels `runs` and `matrix`, and copies of runs in vectors. The caller's `runs_at` chooses a copy by the
+/// length of runs.
+macro_rules! kernels {
+    ($features:literal, $vectors:ident) => {
+        /// # Safety
+        /// As for `kernels::runs`, on a machine that has these instructions.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn runs(part: &RunsPart<'_>, level: Level) {
+            for (from, to) in part.places() {
+                // SAFETY: the caller's promises.
+                unsafe { runs_at(part.runs, part.range.clone(), from, to, level) };
+            }
+        }
+
+        /// Copies runs as `K` vectors and a last one, which may overlap the one before it.
+        ///
+        /// # Safety
+        /// As for [`runs`]; the length is in `K * V + 1 ..= (K + 1) * V`.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn vectors<const K: usize>(
+            runs: &Runs,
+            range: Range<usize>,
+            from: *const u8,
+            to: *mut u8,
+        ) {
+            use crate::simd::$vectors as simd;
+            let tail = runs.len - V;
+            for i in range {
+                // SAFETY: all vectors are inside of the run.
+                unsafe {
+                    let (from, to) = place(runs, i, from, to);
+                    let mut head = [simd::zero(); K];
+                    each!(K, |j| head[j] = simd::load(from.add(j * V).cast()));
+                    let last = simd::load(from.add(tail).cast());
+                    each!(K, |j| simd::store(to.add(j * V).cast(), head[j]));
+                    simd::store(to.add(tail).cast(), last);
+                }
+            }
+        }
+
+        /// Copies a run by non-temporal stores.
+        ///
+        /// # Safety
+        /// As for [`runs`]; the run has at least a vector.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
+            use crate::simd::$vectors as simd;
+            // SAFETY: all vectors are inside of the run.
+            unsafe {
+                let last = len - V;
+                simd::store(to.cast(), simd::load(from.cast()));
+                let mut at = V - to.addr() % V;
+                while at <= last {
+                    simd::stream(to.add(at).cast(), simd::load(from.add(at).cast()));
+                    at += V;
+                }
+                simd::store(to.add(last).cast(), simd::load(from.add(last).cast()));
+            }
+        }
+
+        /// Moves a part of a matrix. Returns false if it is smaller than the smallest block.
+        ///
+        /// # Safety
+        /// As for `kernels::matrix`, on a machine that has these instructions.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn matrix(part: &MatrixPart<'_>, streaming: bool) -> bool {
+            // SAFETY: the caller's promises.
+            unsafe {
+                match part.matrix.unit {
+                    1 => matrix_of::<1, 16>(part, streaming),
+                    2 => matrix_of::<2, 8>(part, streaming),
+                    4 => matrix_of::<4, 4>(part, streaming),
+                    8 => matrix_of::<8, 2>(part, streaming),
+                    _ => matrix_of::<16, 1>(part, streaming),
+                }
+            }
+        }
+    };
+}
+
+pub(super) use kernels;
 
 /// Defines the loops over blocks for vectors of `$pieces` pieces of 16 bytes. `matrix_of` chooses the representation of
 /// offsets, and the caller's `placed` the shape of blocks; `load`, `exchange`, `transpose` and `store` move one block.

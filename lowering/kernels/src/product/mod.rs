@@ -24,7 +24,7 @@ use std::fmt::Debug;
 
 pub use pack::{PackElement, copy_line, transpose_in};
 pub(crate) use pack::{
-    consecutive, interleave, interleave_quads, pack, pack_groups, transpose_quads,
+    consecutive, interleave, interleave_quads, pack, pack_groups, transpose_quads, transpose8,
 };
 pub(crate) use requantize::{Requantize, RequantizedRows, Scales, inverse};
 pub(crate) use row_conv::{READ, RowConv, row_conv_fits};
@@ -73,18 +73,26 @@ pub(crate) trait Byte: Pod + Debug + Send + Sync {
     /// The value of the byte.
     fn number(self) -> i32;
 
+    /// The value of the bits in the type of the other signedness.
+    fn other(self) -> i32;
+
     /// The byte with its sign bit flipped.
     fn sign_flipped(self) -> Self;
 }
 
 macro_rules! bytes {
-    ($($byte:ty: $signed:literal),*) => {$(
+    ($($byte:ty: $signed:literal, $other:ty;)*) => {$(
         impl Byte for $byte {
             const SIGNED: bool = $signed;
 
             #[inline(always)]
             fn number(self) -> i32 {
                 i32::from(self)
+            }
+
+            #[inline(always)]
+            fn other(self) -> i32 {
+                i32::from(self as $other)
             }
 
             #[inline(always)]
@@ -95,7 +103,7 @@ macro_rules! bytes {
     )*};
 }
 
-bytes!(i8: true, u8: false);
+bytes!(i8: true, u8; u8: false, i8;);
 
 /// Zero with its sign bit flipped.
 pub(crate) const FLIPPED_ZERO: u8 = 0x80;
@@ -112,6 +120,13 @@ fn products_of<B: Byte>(row: Quad<B>, column: Quad<B>, sum: i32) -> i32 {
     })
 }
 
+/// As `vpdpbusd`: adds the products of a row's quad, whose bytes have the other signedness, by a column's quad to the sum.
+#[inline(always)]
+fn dot<B: Byte>(row: Quad<B>, column: Quad<B>, sum: i32) -> i32 {
+    let pairs = row.into_iter().zip(column);
+    pairs.fold(sum, |sum, (a, b)| sum.wrapping_add(a.other() * b.number()))
+}
+
 /// Positions of a line that are summed at once.
 pub(crate) const PLACES: usize = 16;
 
@@ -121,27 +136,19 @@ pub(crate) struct Weights<B> {
     list: Vec<(usize, Quad<B>)>,
     /// The greatest distance.
     behind: usize,
-    /// Initial value of each sum.
+    /// Initial value of each sum; it includes the compensation for flipped sign bits, which the caller computes.
     begin: i32,
-    /// True if bytes are multiplied by VNNI; `begin` then contains the compensation for flipped sign bits.
+    /// True if bytes are multiplied by VNNI.
     dots: bool,
 }
 
 impl<B: Byte> Weights<B> {
     pub(crate) fn of(list: Vec<(usize, Quad<B>)>, begin: i32) -> Weights<B> {
-        let dots = Isa::current() == Isa::Avx512;
-        let weights = list.iter().flat_map(|tap| tap.1);
-        let excess = weights.fold(0i32, |sum, weight| sum.wrapping_add(weight.number() << 7));
-        let begin = match (dots, B::SIGNED) {
-            (false, _) => begin,
-            (true, true) => begin.wrapping_sub(excess),
-            (true, false) => begin.wrapping_add(excess),
-        };
         Weights {
             behind: list.iter().map(|tap| tap.0).max().unwrap_or(0),
             list,
             begin,
-            dots,
+            dots: Isa::current() == Isa::Avx512,
         }
     }
 
@@ -209,7 +216,7 @@ impl<B: Byte> Weights<B> {
             for &(at, weights) in &self.list {
                 let quads = &line[number * PLACES + at..][..PLACES];
                 for (sum, &quad) in sums.iter_mut().zip(quads) {
-                    *sum = products_of(quad, weights, *sum);
+                    *sum = dot(quad, weights, *sum);
                 }
             }
             *to = sums;
@@ -345,6 +352,7 @@ factors! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channels::Quantized;
     use crate::element::Element;
     use bytemuck::Zeroable;
 
@@ -540,7 +548,10 @@ mod tests {
                 let taps = (0..count).map(|i| (i * behind, std::array::from_fn(|k| of(i * 3 + k))));
                 let taps: Vec<(usize, Quad<B>)> = taps.collect();
                 let mut sums = [7; 64];
-                let mut found = Weights::of(taps.clone(), i32::MAX - 3);
+                let weights = taps.iter().flat_map(|tap| tap.1.map(B::number)).sum();
+                let begin = i32::MAX - 3;
+                let begin = begin.wrapping_sub(Quantized::PLAIN.compensation::<B>(weights));
+                let mut found = Weights::of(taps.clone(), begin);
                 found.sums(&line, &mut sums);
                 if found.requantizes() {
                     let requantize = Requantize::of(1e-3, 0.0, 0.7, Some(3.0), [0.0, 255.0]);
@@ -559,7 +570,7 @@ mod tests {
                         }
                         assert_eq!((bytes[64], floats[64]), (99, -1.0));
                     }
-                    (found.dots, found.begin) = (false, i32::MAX - 3);
+                    found.dots = false;
                     let mut plain = [8; 64];
                     found.sums(&line, &mut plain);
                     assert_eq!(plain, sums, "{count} {behind}");

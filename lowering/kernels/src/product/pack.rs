@@ -11,17 +11,18 @@ use half::{bf16, f16};
 
 /// Elements that are packed.
 pub trait PackElement: Element {
-    /// Transposes eight rows of `whole` elements, a multiple of 8: element `i` of row `j` goes to `i * width + j`.
+    /// Transposes eight rows as [`transpose8`] with vector instructions; returns false if there are none.
     ///
-    /// # Panics
-    /// The rows are shorter, or there are too few places.
-    #[inline(always)]
-    fn transpose8(rows: &[&[Self]; 8], whole: usize, to: &mut [Self], width: usize) {
-        for term in 0..whole {
-            for (to, row) in to[term * width..].iter_mut().zip(rows) {
-                *to = row[term];
-            }
-        }
+    /// # Safety
+    /// Each row has `whole` elements, a multiple of 8; there are 8 places at each of `whole` multiples of `width`.
+    unsafe fn transpose_vectors(
+        rows: &[&[Self]; 8],
+        whole: usize,
+        to: &mut [Self],
+        width: usize,
+    ) -> bool {
+        let _ = (rows, whole, to, width);
+        false
     }
 
     /// Transposes `count` rows, `step` apart, of one element for each place: element `i` of row `j` goes to
@@ -35,7 +36,7 @@ pub trait PackElement: Element {
             let mut square = [Self::zeroed(); 64];
             let rows: [&[Self]; 8] =
                 std::array::from_fn(|j| &from[(first + j) * step..(first + j) * step + 8]);
-            Self::transpose8(&rows, 8, &mut square, 8);
+            transpose8(&rows, 8, &mut square, 8);
             let (lines, _) = square.as_chunks::<8>();
             for (line, &place) in lines.iter().zip(places) {
                 out[place + first..place + first + 8].copy_from_slice(line);
@@ -51,51 +52,51 @@ fn eights(count: usize) -> impl Iterator<Item = usize> {
 
 impl PackElement for i32 {}
 
-impl PackElement for f32 {
-    #[inline(always)]
-    fn transpose8(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
-        transpose8(rows, whole, to, width);
-    }
-
-    #[inline(always)]
-    fn transpose_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[usize]) {
-        transpose_out(from, step, count, out, places);
-    }
-}
-
-macro_rules! narrow {
-    ($($cell:ty, $transpose:ident;)*) => {$(
-        impl PackElement for $cell {
+macro_rules! vectors {
+    ($($element:ty, $transpose:ident, $fits:expr $(, $transpose_out:ident)?;)*) => {$(
+        impl PackElement for $element {
+            /// # Safety
+            /// That of the trait.
             #[inline(always)]
-            fn transpose8(rows: &[&[$cell]; 8], whole: usize, to: &mut [$cell], width: usize) {
-                if whole == 0 {
-                    return;
-                }
-                let long = rows.iter().all(|row| whole <= row.len());
-                assert!(long && whole % 8 == 0, "rows are as long as that");
-                assert!((whole - 1) * width + 8 <= to.len(), "all of them have a place");
+            unsafe fn transpose_vectors(
+                rows: &[&[$element]; 8],
+                whole: usize,
+                to: &mut [$element],
+                width: usize,
+            ) -> bool {
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
-                {
+                if $fits {
                     let rows = rows.map(|row| row.as_ptr().cast());
-                    // SAFETY: the lengths of rows and places were compared above.
+                    // SAFETY: the caller's promises; the machine has the instructions.
                     unsafe { super::vectors::$transpose(rows, whole, to.as_mut_ptr().cast(), width) };
+                    return true;
                 }
-                #[cfg(any(not(target_arch = "x86_64"), miri))]
-                for term in 0..whole {
-                    for (to, row) in to[term * width..].iter_mut().zip(rows) {
-                        *to = row[term];
-                    }
-                }
+                let _ = (rows, whole, to, width);
+                false
             }
+
+            $(
+                #[inline(always)]
+                fn transpose_out(
+                    from: &[$element],
+                    step: usize,
+                    count: usize,
+                    out: &mut [$element],
+                    places: &[usize],
+                ) {
+                    $transpose_out(from, step, count, out, places);
+                }
+            )?
         }
     )*};
 }
 
-narrow! {
-    f16, transpose_16;
-    bf16, transpose_16;
-    i8, transpose_8;
-    u8, transpose_8;
+vectors! {
+    f32, transpose, Isa::Avx2 <= Isa::current(), transpose_out;
+    f16, transpose_16, true;
+    bf16, transpose_16, true;
+    i8, transpose_8, true;
+    u8, transpose_8, true;
 }
 
 /// Packs element `(term, column)` from `columns[column] + terms[term]` to `term * width + column`. Columns up to `width`
@@ -448,7 +449,7 @@ fn transposed<E: PackElement>(from: &[E], columns: &[i64], start: i64, to: &mut 
         });
         let done = match columns.len() {
             8 => {
-                E::transpose8(&rows, whole, &mut to[at..], width);
+                transpose8(&rows, whole, &mut to[at..], width);
                 whole
             }
             _ => 0,
@@ -461,24 +462,28 @@ fn transposed<E: PackElement>(from: &[E], columns: &[i64], start: i64, to: &mut 
     }
 }
 
-/// Implements [`PackElement::transpose8`] for `f32`.
-fn transpose8(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
+/// Transposes eight rows of `whole` elements, a multiple of 8: element `i` of row `j` goes to `i * width + j`.
+///
+/// # Panics
+/// The rows are shorter, or there are too few places.
+#[inline(always)]
+pub(crate) fn transpose8<E: PackElement>(
+    rows: &[&[E]; 8],
+    whole: usize,
+    to: &mut [E],
+    width: usize,
+) {
     if whole == 0 {
         return;
     }
-    assert!(
-        rows.iter().all(|row| whole <= row.len()),
-        "rows are as long as that"
-    );
+    let long = rows.iter().all(|row| whole <= row.len());
+    assert!(long && whole.is_multiple_of(8), "rows are as long as that");
     assert!(
         (whole - 1) * width + 8 <= to.len(),
         "all of them have a place"
     );
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if Isa::Avx2 <= Isa::current() {
-        let rows = rows.map(<[f32]>::as_ptr);
-        // SAFETY: the lengths of rows and places were compared above, and the machine has AVX2.
-        unsafe { super::vectors::transpose(rows, whole, to.as_mut_ptr(), width) };
+    // SAFETY: the lengths of rows and places were compared above.
+    if unsafe { E::transpose_vectors(rows, whole, to, width) } {
         return;
     }
     for term in 0..whole {

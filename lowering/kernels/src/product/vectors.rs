@@ -151,17 +151,14 @@ pub(super) unsafe fn transpose_out(
 }
 
 macro_rules! products {
-    ($name:ident, $features:literal, $rows:literal, $lanes:literal, $factor:ty, $sum:ident, $vector:ident, $zero:ident, $load:ident, $store:ident, $splat:expr, $multiplied:expr, $add:ident, [$($rest:literal),*]) => {
-        products!($name, $features, $rows, $lanes, $factor, $sum, $vector, $zero, $load, $store, $splat, $multiplied, $add, [$($rest),*], None, |zero, _| zero, false, |_, _, _| ());
-    };
-    ($name:ident, $features:literal, $rows:literal, $lanes:literal, $factor:ty, $sum:ident, $vector:ident, $zero:ident, $load:ident, $store:ident, $splat:expr, $multiplied:expr, $add:ident, [$($rest:literal),*], $splat_byte:expr, $less:expr, $requantizes:literal, $requantize:expr) => {
+    ($($name:ident: $features:literal, $vectors:ident, $rows:literal [$($rest:literal)*], $factor:ty, $bytes:literal, $multiplied:expr $(, $requantize:ident)?;)*) => {$(
         pub(super) mod $name {
             #[allow(unused_imports, reason = "some products alone have types of the crate or more functions")]
-            use super::{super::{Initial, Panel, Quad}, *};
+            use super::{super::{Factor, Initial, Panel, Quad}, *};
+            use crate::simd::$vectors::*;
 
-            /// Makes a factor that has one byte everywhere. Its products by the columns are subtracted from the sums: the
-            /// compensation for the zero point of the rows.
-            const SPLAT_BYTE: Option<fn(u8) -> $factor> = $splat_byte;
+            /// True for bytes. The products of the zero point of the rows by the columns are then subtracted from the sums.
+            const BYTES: bool = $bytes;
 
             /// # Safety
             /// As for `Factor::panel`, on a machine that has these instructions.
@@ -170,10 +167,10 @@ macro_rules! products {
                 // SAFETY: the caller's promises, handed on.
                 unsafe {
                     match (panel.half, panel.runs.len()) {
-                        (true, 1) if SPLAT_BYTE.is_none() && panel.taps.is_some() => {
+                        (true, 1) if !BYTES && panel.taps.is_some() => {
                             columns::<1, false, true>(panel);
                         }
-                        (false, 1) if SPLAT_BYTE.is_none() && panel.taps.is_some() => {
+                        (false, 1) if !BYTES && panel.taps.is_some() => {
                             columns::<2, false, true>(panel);
                         }
                         (true, 1) => columns::<1, false, false>(panel),
@@ -195,19 +192,21 @@ macro_rules! products {
                 panel: &Panel<'_, $factor>,
             ) {
                 let mut at = 0;
-                let mut begin = [$zero(); C];
+                let mut begin = [zero(); C];
                 // SAFETY: the right panel has all terms, and rows `at..at + M` exist, by the length that was compared.
                 unsafe {
-                    if let Some(row) = SPLAT_BYTE.filter(|_| panel.zero != 0) {
-                        let (mut right, row) = (panel.right, ($splat)(row(panel.zero)));
+                    if BYTES && panel.zero != 0
+                        && let Some(row) = <$factor>::splat_byte(panel.zero)
+                    {
+                        let (mut right, row) = (panel.right, splat(bytemuck::cast(row)));
                         for _ in 0..panel.terms {
                             for c in 0..C {
-                                let column = $load(right.add(c * $lanes).cast());
+                                let column = load(right.add(c * LANES).cast());
                                 begin[c] = ($multiplied)(row, column, begin[c]);
                             }
                             right = right.wrapping_add(panel.right_step);
                         }
-                        begin = begin.map(|sum| ($less)($zero(), sum));
+                        begin = begin.map(|sum| sub(zero(), sum));
                     }
                     while at + $rows <= panel.left.len() {
                         tile::<$rows, C, RUNS, TAPS>(panel, at, begin);
@@ -229,21 +228,21 @@ macro_rules! products {
             unsafe fn tile<const M: usize, const C: usize, const RUNS: bool, const TAPS: bool>(
                 panel: &Panel<'_, $factor>,
                 first: usize,
-                begin: [$vector; C],
+                begin: [Vector; C],
             ) {
                 // SAFETY: the caller has `M` rows from `first` on; the offsets are those that `Factor::panel` promises.
                 unsafe {
                     let left: [*const $factor; M] =
                         std::array::from_fn(|i| *panel.left.get_unchecked(first + i));
-                    let mut sums = match SPLAT_BYTE {
-                        None => [[$zero(); C]; M],
-                        Some(_) => [begin; M],
+                    let mut sums = match BYTES {
+                        false => [[zero(); C]; M],
+                        true => [begin; M],
                     };
-                    if let Some(compensation) = panel.compensation.filter(|_| SPLAT_BYTE.is_some()) {
+                    if let Some(compensation) = panel.compensation.filter(|_| BYTES) {
                         for i in 0..M {
-                            let compensation = [*compensation.get_unchecked(first + i); $lanes];
+                            let compensation = [*compensation.get_unchecked(first + i); LANES];
                             for c in 0..C {
-                                sums[i][c] = $add(sums[i][c], $load(compensation.as_ptr().cast()));
+                                sums[i][c] = add(sums[i][c], load(compensation.as_ptr().cast()));
                             }
                         }
                     }
@@ -253,7 +252,7 @@ macro_rules! products {
                     let runs = if RUNS { panel.runs } else { &[0] };
                     let (taps, second) = match panel.taps {
                         Some((taps, second)) if TAPS => (taps, second),
-                        _ => (&[][..], $lanes),
+                        _ => (&[][..], LANES),
                     };
                     for &run in runs {
                         let mut at = run;
@@ -261,10 +260,10 @@ macro_rules! products {
                             if TAPS {
                                 right = panel.right.wrapping_add(*taps.get_unchecked(term));
                             }
-                            let columns: [$vector; C] =
-                                std::array::from_fn(|c| $load(right.add(c * second).cast()));
+                            let columns: [Vector; C] =
+                                std::array::from_fn(|c| load(right.add(c * second).cast()));
                             for i in 0..M {
-                                let factor = ($splat)(*left[i].wrapping_offset(at));
+                                let factor = splat(bytemuck::cast(*left[i].wrapping_offset(at)));
                                 for c in 0..C {
                                     sums[i][c] = ($multiplied)(factor, columns[c], sums[i][c]);
                                 }
@@ -279,38 +278,38 @@ macro_rules! products {
                         Initial::InPlace => {
                             for i in 0..M {
                                 for c in 0..C {
-                                    let there = $load((*rows.add(i)).add(c * $lanes).cast());
-                                    sums[i][c] = $add(sums[i][c], there);
+                                    let there = load((*rows.add(i)).add(c * LANES).cast());
+                                    sums[i][c] = add(sums[i][c], there);
                                 }
                             }
                         }
                         Initial::Rows(starts) => {
                             for i in 0..M {
-                                let start = [*starts.get_unchecked(first + i); $lanes];
+                                let start = [*starts.get_unchecked(first + i); LANES];
                                 for c in 0..C {
-                                    sums[i][c] = $add(sums[i][c], $load(start.as_ptr().cast()));
+                                    sums[i][c] = add(sums[i][c], load(start.as_ptr().cast()));
                                 }
                             }
                         }
                         Initial::Columns(starts) => {
                             for c in 0..C {
-                                let start = $load(starts.as_ptr().add(c * $lanes).cast());
+                                let start = load(starts.as_ptr().add(c * LANES).cast());
                                 for i in 0..M {
-                                    sums[i][c] = $add(sums[i][c], start);
+                                    sums[i][c] = add(sums[i][c], start);
                                 }
                             }
                         }
                     }
                     match panel.requantize {
-                        Some(requantize) if $requantizes => {
+                        $(Some(requantize) => {
                             // A copy: accumulators whose address is taken would be spilled from registers.
                             let made = sums;
-                            ($requantize)(requantize, &made, first);
-                        }
+                            $requantize(requantize, &made, first);
+                        })?
                         _ => {
                             for i in 0..M {
                                 for c in 0..C {
-                                    $store((*rows.add(i)).add(c * $lanes).cast(), sums[i][c]);
+                                    store((*rows.add(i)).add(c * LANES).cast(), sums[i][c]);
                                 }
                             }
                         }
@@ -318,153 +317,25 @@ macro_rules! products {
                 }
             }
         }
-    };
+    )*};
 }
 
-products!(
-    narrow,
-    "avx2,fma",
-    6,
-    8,
-    f32,
-    f32,
-    __m256,
-    _mm256_setzero_ps,
-    _mm256_loadu_ps,
-    _mm256_storeu_ps,
-    |x| _mm256_set1_ps(x),
-    |a, b, sum| _mm256_fmadd_ps(a, b, sum),
-    _mm256_add_ps,
-    [1, 2, 3, 4, 5]
-);
-products!(
-    wide,
-    "avx512f",
-    12,
-    16,
-    f32,
-    f32,
-    __m512,
-    _mm512_setzero_ps,
-    _mm512_loadu_ps,
-    _mm512_storeu_ps,
-    |x| _mm512_set1_ps(x),
-    |a, b, sum| _mm512_fmadd_ps(a, b, sum),
-    _mm512_add_ps,
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
-);
-products!(
-    narrow_whole,
-    "avx2",
-    6,
-    8,
-    i32,
-    i32,
-    __m256i,
-    _mm256_setzero_si256,
-    _mm256_loadu_si256,
-    _mm256_storeu_si256,
-    |x| _mm256_set1_epi32(x),
-    |a, b, sum| _mm256_add_epi32(sum, _mm256_mullo_epi32(a, b)),
-    _mm256_add_epi32,
-    [1, 2, 3, 4, 5]
-);
-products!(
-    wide_whole,
-    "avx512f",
-    12,
-    16,
-    i32,
-    i32,
-    __m512i,
-    _mm512_setzero_si512,
-    _mm512_loadu_si512,
-    _mm512_storeu_si512,
-    |x| _mm512_set1_epi32(x),
-    |a, b, sum| _mm512_add_epi32(sum, _mm512_mullo_epi32(a, b)),
-    _mm512_add_epi32,
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
-);
-products!(
-    narrow_signed,
-    "avx2",
-    4,
-    8,
-    Quad<i8>,
-    i32,
-    __m256i,
-    _mm256_setzero_si256,
-    _mm256_loadu_si256,
-    _mm256_storeu_si256,
-    |x: Quad<i8>| _mm256_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| multiplied_halves(unsigned_halves(a), signed_halves(b), sum),
-    _mm256_add_epi32,
-    [1, 2, 3],
-    Some(|byte| [byte.cast_signed(); 4]),
-    |a, b| _mm256_sub_epi32(a, b),
-    false,
-    |_, _, _| ()
-);
-products!(
-    narrow_unsigned,
-    "avx2",
-    4,
-    8,
-    Quad<u8>,
-    i32,
-    __m256i,
-    _mm256_setzero_si256,
-    _mm256_loadu_si256,
-    _mm256_storeu_si256,
-    |x: Quad<u8>| _mm256_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| multiplied_halves(signed_halves(a), unsigned_halves(b), sum),
-    _mm256_add_epi32,
-    [1, 2, 3],
-    Some(|byte| [byte; 4]),
-    |a, b| _mm256_sub_epi32(a, b),
-    false,
-    |_, _, _| ()
-);
-products!(
-    dot_signed,
-    "avx512f,avx512bw,avx512vnni",
-    12,
-    16,
-    Quad<i8>,
-    i32,
-    __m512i,
-    _mm512_setzero_si512,
-    _mm512_loadu_si512,
-    _mm512_storeu_si512,
-    |x: Quad<i8>| _mm512_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| _mm512_dpbusd_epi32(sum, a, b),
-    _mm512_add_epi32,
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    Some(|byte| [byte.cast_signed(); 4]),
-    |a, b| _mm512_sub_epi32(a, b),
-    true,
-    |to, sums, first| requantize_sums(to, sums, first)
-);
-products!(
-    dot_unsigned,
-    "avx512f,avx512bw,avx512vnni",
-    12,
-    16,
-    Quad<u8>,
-    i32,
-    __m512i,
-    _mm512_setzero_si512,
-    _mm512_loadu_si512,
-    _mm512_storeu_si512,
-    |x: Quad<u8>| _mm512_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| _mm512_dpbusd_epi32(sum, b, a),
-    _mm512_add_epi32,
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    Some(|byte| [byte; 4]),
-    |a, b| _mm512_sub_epi32(a, b),
-    true,
-    |to, sums, first| requantize_sums(to, sums, first)
-);
+products! {
+    narrow: "avx2,fma", f32x8, 6 [1 2 3 4 5], f32, false, |a, b, sum| fused(a, b, sum);
+    wide: "avx512f", f32x16, 12 [1 2 3 4 5 6 7 8 9 10 11], f32, false, |a, b, sum| fused(a, b, sum);
+    narrow_whole: "avx2", i32x8, 6 [1 2 3 4 5], i32, false,
+        |a, b, sum| add(sum, _mm256_mullo_epi32(a, b));
+    wide_whole: "avx512f", i32x16, 12 [1 2 3 4 5 6 7 8 9 10 11], i32, false,
+        |a, b, sum| add(sum, _mm512_mullo_epi32(a, b));
+    narrow_signed: "avx2", i32x8, 4 [1 2 3], Quad<i8>, true,
+        |a, b, sum| multiplied_halves(unsigned_halves(a), signed_halves(b), sum);
+    narrow_unsigned: "avx2", i32x8, 4 [1 2 3], Quad<u8>, true,
+        |a, b, sum| multiplied_halves(signed_halves(a), unsigned_halves(b), sum);
+    dot_signed: "avx512f,avx512bw,avx512vnni", i32x16, 12 [1 2 3 4 5 6 7 8 9 10 11], Quad<i8>, true,
+        |a, b, sum| _mm512_dpbusd_epi32(sum, a, b), requantize_sums;
+    dot_unsigned: "avx512f,avx512bw,avx512vnni", i32x16, 12 [1 2 3 4 5 6 7 8 9 10 11], Quad<u8>, true,
+        |a, b, sum| _mm512_dpbusd_epi32(sum, b, a), requantize_sums;
+}
 
 /// Constants of a requantization in vectors. No number is NaN.
 #[derive(Debug)]
