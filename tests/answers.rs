@@ -378,3 +378,28 @@ fn handles_of_other_programs_are_refused() {
     // The new function refuses the handles of the old one, too.
     assert!(answer.program().module.funcs[0].values.get(own).is_none());
 }
+
+#[test]
+fn programs_folded_on_eight_threads_have_the_bytes_of_one() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    let registry = optc_ops::registry();
+    let compiler = compiler("cpu");
+    let program = |seed| Program::built("test", program(seed, Profile::Mixed, &registry));
+    let folded = |program: &Program| {
+        let answer = compiler.fold(program).expect("it folds");
+        shared(&answer);
+        answer.program().text()
+    };
+    let programs: Vec<Program> = (0..8).map(program).collect();
+    let alone: Vec<String> = programs.iter().map(folded).collect();
+    let folded = &folded;
+    let together: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = programs
+            .iter()
+            .map(|p| scope.spawn(move || folded(p)))
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|text| text.expect("no panic")).collect()
+    });
+    assert_eq!(alone, together);
+}

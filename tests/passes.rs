@@ -1,8 +1,11 @@
 //! Refusals by the pass manager, by pipelines and by certificates; options of passes.
 
 use optc_check::{Certificate, Digest, Witness};
-use optc_ir::{Attr, Diagnostic, Func, Module, text};
+use optc_ir::{Attr, Diagnostic, Func, Module, Value, text};
+use optc_ops::{Tanh, Transpose};
+use optc_passes::canonicalize::Canonicalize;
 use optc_passes::manager::{Hooks, run};
+use optc_passes::rules::{LocalRule, Patch, Plan, Refusal, Rewrite, Site};
 use optc_passes::view_fold::Proof;
 use optc_passes::{
     Boundary, Changed, Options, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Stage,
@@ -86,10 +89,7 @@ fn a_pass_that_lies_is_caught() {
 
 #[test]
 fn a_pass_that_breaks_the_program_is_caught() {
-    let mut hooks = Hooks {
-        verify_each: true,
-        ..Hooks::default()
-    };
+    let mut hooks = Hooks::default();
     let mut module = parse(TRANSPOSED);
     let broken = run(
         &mut module,
@@ -104,6 +104,98 @@ fn a_pass_that_breaks_the_program_is_caught() {
             .any(|d| d.notes.iter().any(|n| n.contains("drop-last"))),
         "{diags:?}"
     );
+}
+
+type Written = fn(&mut Patch<'_>, Value);
+
+/// A rule of a library user that writes something wrong in place of a `tanh`.
+struct Broken(&'static str, Written);
+
+impl LocalRule for Broken {
+    fn name(&self) -> &str {
+        self.0
+    }
+    fn equation(&self) -> &str {
+        "(tanh ?x) => ?"
+    }
+    fn root(&self) -> &str {
+        "hbir.tanh"
+    }
+    fn plan(&self, site: Site<'_>) -> Result<Plan, Refusal> {
+        let operand = site.operand(0)?;
+        let write = self.1;
+        Ok(Box::new(move |patch| {
+            write(patch, operand);
+            Ok(())
+        }))
+    }
+}
+
+#[test]
+fn a_broken_rule_is_an_error_with_its_name() {
+    let again = |patch: &mut Patch<'_>, x: Value| {
+        let y = patch.op(&Tanh {}, &[x]).expect("it fits");
+        patch.replace(&[y]);
+    };
+    let mistyped = |patch: &mut Patch<'_>, x: Value| {
+        let perm = vec![1, 0];
+        let y = patch.op(&Transpose { perm }, &[x]).expect("it fits");
+        patch.replace(&[y]);
+    };
+    let all: [(&str, Written, &str); 4] = [
+        ("nothing", |_, _| {}, "replaces nothing"),
+        ("twice", |patch, x| patch.replace(&[x, x]), "found 2 values"),
+        ("mistyped", mistyped, "in place of result 0"),
+        ("again", again, "still rewritten"),
+    ];
+    for (name, write, says) in all {
+        let pass = Canonicalize {
+            rules: vec![Arc::new(Broken(name, write))],
+        };
+        let mut module = parse(TRANSPOSED);
+        let found = run(
+            &mut module,
+            &stage(pass),
+            &mut context(),
+            &mut Hooks::default(),
+        );
+        let diags = found.expect_err("the rule is broken");
+        assert_eq!(diags[0].code, "rule-broken", "{diags:?}");
+        let message = &diags[0].message;
+        assert!(
+            message.contains(name) && message.contains(says),
+            "{message}"
+        );
+        assert_eq!(diags[0].labels.len(), 1, "the place of the operation");
+    }
+}
+
+#[test]
+fn refusals_say_why_a_rule_does_not_fire() {
+    let rule = Rewrite::new("r", "(tanh (tanh ?x)) => (tanh ?x)", "", &[]).expect("a rule");
+    let pass = Canonicalize {
+        rules: vec![Arc::new(rule)],
+    };
+    let module = parse(TRANSPOSED);
+    let refused = pass.refusals(&module, &optc_ops::registry());
+    let tanh = module.funcs[0].body[1];
+    assert_eq!(refused.len(), 1);
+    assert_eq!((refused[0].op, &*refused[0].rule), (tanh, "r"));
+    assert_eq!(refused[0].reason, Refusal("another operation"));
+}
+
+#[test]
+fn a_boundary_that_names_nothing_is_refused() {
+    let mut cx = context();
+    cx.boundary.free = vec!["y".to_owned()];
+    let stages = PassList::builtin().parse("view-fold").expect("a pipeline");
+    let found = run(
+        &mut parse(TRANSPOSED),
+        &stages,
+        &mut cx,
+        &mut Hooks::default(),
+    );
+    refused(found, "unknown-port");
 }
 
 /// A pass that falsely claims that `cpu` chose the present layouts.

@@ -4,7 +4,6 @@ use crate::error::OpFailure;
 use crate::frame::{Frame, Memory};
 use crate::uninterpreted::Opaque;
 use optc_ir::{Control, DType, Dim, EvalError, Func, Op, Slices, Tensor, TensorType, Value};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Runs functions of a module on tensors on behalf of a loop or branch.
@@ -22,7 +21,7 @@ pub trait RunsFunctions {
     ///
     /// # Errors
     /// The function cannot be run on these inputs.
-    fn run(&mut self, name: &str, inputs: Vec<Rc<Tensor>>) -> Values<Self::Error>;
+    fn run(&mut self, name: &str, inputs: Vec<Arc<Tensor>>) -> Values<Self::Error>;
 
     /// Counts the bytes of a tensor that is held beside the values of functions.
     ///
@@ -44,7 +43,7 @@ pub trait RunsFunctions {
 }
 
 /// Tensors, or an error.
-pub type Values<E> = Result<Vec<Rc<Tensor>>, E>;
+pub type Values<E> = Result<Vec<Arc<Tensor>>, E>;
 
 impl<M: Memory> Frame<'_, M> {
     /// The functions that an operation runs; `None` if the operation is treated as an uninterpreted function.
@@ -61,8 +60,8 @@ impl<M: Memory> Frame<'_, M> {
         &mut self,
         op: Op,
         control: Option<Control>,
-        inputs: Vec<Rc<Tensor>>,
-    ) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+        inputs: Vec<Arc<Tensor>>,
+    ) -> Result<Vec<Arc<Tensor>>, OpFailure> {
         let control = control.ok_or(OpFailure::Unknown)?;
         let results = self.func.ops[op].results.len();
         let mut here = Here { frame: self, op };
@@ -86,7 +85,7 @@ impl<M: Memory> RunsFunctions for Here<'_, '_, M> {
         Ok(ranks(func))
     }
 
-    fn run(&mut self, name: &str, inputs: Vec<Rc<Tensor>>) -> Values<OpFailure> {
+    fn run(&mut self, name: &str, inputs: Vec<Arc<Tensor>>) -> Values<OpFailure> {
         self.frame.enter(name, inputs)
     }
 
@@ -145,7 +144,7 @@ pub fn run_control<R: RunsFunctions>(
     runs: &mut R,
     control: Control,
     results: usize,
-    inputs: Vec<Rc<Tensor>>,
+    inputs: Vec<Arc<Tensor>>,
 ) -> Values<R::Error> {
     match control {
         Control::Loop { condition, body } => run_loop(runs, &condition, &body, inputs),
@@ -189,7 +188,7 @@ fn run_loop<R: RunsFunctions>(
     runs: &mut R,
     condition: &str,
     body: &str,
-    mut values: Vec<Rc<Tensor>>,
+    mut values: Vec<Arc<Tensor>>,
 ) -> Values<R::Error> {
     loop {
         let goes_on = runs.run(condition, values.clone())?;
@@ -204,13 +203,13 @@ fn run_loop<R: RunsFunctions>(
 }
 
 /// A function and its operands.
-type Taken = (Arc<str>, Vec<Rc<Tensor>>);
+type Taken = (Arc<str>, Vec<Arc<Tensor>>);
 
 /// The function that a branch takes, and its operands.
 fn branch<R: RunsFunctions>(
     runs: &R,
     functions: &[Arc<str>],
-    inputs: &[Rc<Tensor>],
+    inputs: &[Arc<Tensor>],
 ) -> Result<Taken, R::Error> {
     let wrong = |what: &str| fault(runs, &format!("the branch {what}"));
     let (which, rest) = inputs
@@ -257,7 +256,7 @@ fn run_rounds<R: RunsFunctions>(
     // The number of the round and the truth value have one element, with or without dimensions.
     let scalar = |i: usize, dtype: DType, n: i64| {
         let tensor = Tensor::from_i64(dtype, vec![], [n]);
-        Rc::new(tensor.reshaped(vec![1; ranks.get(i).copied().unwrap_or(0)]))
+        Arc::new(tensor.reshaped(vec![1; ranks.get(i).copied().unwrap_or(0)]))
     };
     let mut parts = Parts::new(results.saturating_sub(carried.len()));
     let mut goes_on = first.unwrap_or(true);
@@ -285,7 +284,7 @@ fn run_scan<R: RunsFunctions>(
     runs: &mut R,
     body: &str,
     (count, apart, stacked): (usize, &[Slices], &[Slices]),
-    inputs: &[Rc<Tensor>],
+    inputs: &[Arc<Tensor>],
 ) -> Values<R::Error> {
     let end = count + apart.len();
     let (Some(first), Some(taken), Some(given)) = (
@@ -315,7 +314,7 @@ fn run_scan<R: RunsFunctions>(
             } else {
                 round
             };
-            args.push(Rc::new(part(whole, slices.axis, at)));
+            args.push(Arc::new(part(whole, slices.axis, at)));
         }
         args.extend(given.iter().cloned());
         let mut results = runs.run(body, args)?.into_iter();
@@ -329,14 +328,14 @@ fn run_scan<R: RunsFunctions>(
 fn keep<R: RunsFunctions>(
     runs: &mut R,
     parts: &mut Parts,
-    mut results: impl Iterator<Item = Rc<Tensor>>,
+    mut results: impl Iterator<Item = Arc<Tensor>>,
     body: &str,
 ) -> Result<(), R::Error> {
     for all in &mut parts.values {
         let Some(part) = results.next() else {
             return Err(fault(runs, &format!("@{body} gives too few results")));
         };
-        let like = |first: &Rc<Tensor>| first.shape == part.shape && first.dtype == part.dtype;
+        let like = |first: &Arc<Tensor>| first.shape == part.shape && first.dtype == part.dtype;
         if !all.first().is_none_or(like) {
             let what = format!("the parts that @{body} gives have unlike types");
             return Err(fault(runs, &what));
@@ -353,14 +352,14 @@ fn keep<R: RunsFunctions>(
 /// The results: first the carried values, then the parts, stacked.
 fn join<R: RunsFunctions>(
     runs: &mut R,
-    carried: Vec<Rc<Tensor>>,
+    carried: Vec<Arc<Tensor>>,
     parts: Parts,
     stacked: &[Slices],
 ) -> Values<R::Error> {
     let mut results = carried;
     for (all, slices) in parts.values.iter().zip(stacked) {
         let Some(first) = all.first() else {
-            results.push(Rc::new(runs.nothing(results.len(), slices.axis)?));
+            results.push(Arc::new(runs.nothing(results.len(), slices.axis)?));
             continue;
         };
         let mut shape = first.shape.clone();
@@ -371,7 +370,7 @@ fn join<R: RunsFunctions>(
         shape.insert(slices.axis, all.len());
         let held = runs.hold(first.dtype, &shape)?;
         let stacked = stack(all, shape, *slices);
-        results.push(Rc::new(stacked.map_err(|e| fault(runs, &e.to_string()))?));
+        results.push(Arc::new(stacked.map_err(|e| fault(runs, &e.to_string()))?));
         runs.release(held);
     }
     runs.release(parts.held);
@@ -382,13 +381,13 @@ fn join<R: RunsFunctions>(
 struct Rounds {
     most: Option<i64>,
     first: Option<bool>,
-    carried: Vec<Rc<Tensor>>,
-    given: Vec<Rc<Tensor>>,
+    carried: Vec<Arc<Tensor>>,
+    given: Vec<Arc<Tensor>>,
 }
 
 /// Parts of results, as the rounds returned them, and the bytes counted for them.
 struct Parts {
-    values: Vec<Vec<Rc<Tensor>>>,
+    values: Vec<Vec<Arc<Tensor>>>,
     held: u64,
 }
 
@@ -416,7 +415,7 @@ fn part(whole: &Tensor, axis: usize, at: usize) -> Tensor {
 }
 
 /// Stacks parts of one shape into this shape, along a new dimension.
-fn stack(parts: &[Rc<Tensor>], shape: Vec<usize>, slices: Slices) -> Result<Tensor, EvalError> {
+fn stack(parts: &[Arc<Tensor>], shape: Vec<usize>, slices: Slices) -> Result<Tensor, EvalError> {
     let outer: usize = shape[..slices.axis].iter().product();
     let inner: usize = shape[slices.axis + 1..].iter().product();
     let mut data = parts[0].data.emptied();

@@ -18,7 +18,7 @@ use optc_tile::Schedule;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The schedules of functions, by their names.
 pub type Schedules = BTreeMap<String, Schedule>;
@@ -32,10 +32,10 @@ pub(crate) trait Memory {
     type Held: Clone;
 
     /// Stores a logical tensor in the layout of its type.
-    fn store(&mut self, tensor: Rc<Tensor>, ty: &TensorType) -> Result<Self::Held, OpFailure>;
+    fn store(&mut self, tensor: Arc<Tensor>, ty: &TensorType) -> Result<Self::Held, OpFailure>;
 
     /// Reads a value as a logical tensor.
-    fn load(&mut self, held: &Self::Held, ty: &TensorType) -> Result<Rc<Tensor>, OpFailure>;
+    fn load(&mut self, held: &Self::Held, ty: &TensorType) -> Result<Arc<Tensor>, OpFailure>;
 
     /// Returns whether this memory executes operations of this structure itself, without the declared semantics.
     fn handles(&self, structure: Structure) -> bool;
@@ -149,7 +149,7 @@ impl<M: Memory> Frame<'_, M> {
         self.program.registry.structure(&self.func.ops[op].name)
     }
 
-    pub(crate) fn inputs(&mut self, data: &OpData) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+    pub(crate) fn inputs(&mut self, data: &OpData) -> Result<Vec<Arc<Tensor>>, OpFailure> {
         data.operands
             .iter()
             .enumerate()
@@ -226,7 +226,11 @@ impl<M: Memory> Frame<'_, M> {
     }
 
     /// Evaluates the declared semantics on operands that have the declared shapes.
-    pub(crate) fn eval(&self, op: Op, inputs: &[Rc<Tensor>]) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+    pub(crate) fn eval(
+        &self,
+        op: Op,
+        inputs: &[Arc<Tensor>],
+    ) -> Result<Vec<Arc<Tensor>>, OpFailure> {
         let op = self.func.op_ref(op);
         let decl = self.declaration(&op)?;
         for ty in &op.results {
@@ -269,7 +273,7 @@ impl<M: Memory> Frame<'_, M> {
             }
             done => done?,
         };
-        let outputs: Vec<Rc<Tensor>> = outputs.into_iter().map(Rc::new).collect();
+        let outputs: Vec<Arc<Tensor>> = outputs.into_iter().map(Arc::new).collect();
         if let Some((memo, key)) = memo {
             memo.keep(key, &outputs);
         }
@@ -314,7 +318,7 @@ impl<M: Memory> Frame<'_, M> {
         &mut self,
         index: usize,
         value: Value,
-        tensor: Rc<Tensor>,
+        tensor: Arc<Tensor>,
     ) -> Result<(), OpFailure> {
         let func = self.func;
         let ty = &*held_type(func.ty(value));
@@ -356,7 +360,7 @@ impl<M: Memory> Frame<'_, M> {
         &mut self,
         index: usize,
         value: Value,
-        tensor: Rc<Tensor>,
+        tensor: Arc<Tensor>,
     ) -> Result<(), OpFailure> {
         self.count(value, tensor.dtype, &tensor.shape)?;
         self.store_result(index, value, tensor)
@@ -430,13 +434,13 @@ impl<M: Memory> Frame<'_, M> {
             self.budget.room(ty.dtype, shape)?;
         }
         let tensor = constant(&data.props, ty, shape, self.program.data)?;
-        self.store_made(0, value, Rc::new(tensor))?;
+        self.store_made(0, value, Arc::new(tensor))?;
         self.values[value.index()]
             .clone()
             .ok_or(OpFailure::Undefined(operand))
     }
 
-    pub(crate) fn load(&mut self, operand: usize, value: Value) -> Result<Rc<Tensor>, OpFailure> {
+    pub(crate) fn load(&mut self, operand: usize, value: Value) -> Result<Arc<Tensor>, OpFailure> {
         let held = self.held(operand, value)?;
         self.memory.load(&held, &held_type(self.func.ty(value)))
     }

@@ -4,13 +4,13 @@ use indexmap::IndexMap;
 use optc_ir::text::print_attr;
 use optc_ir::{Data, OpDecl, OpRef, Tensor};
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Results by what they were computed from. The reference semantics of an operation are a function of its attributes
 /// and of its operands' elements, so the same key always has the same results.
 #[derive(Debug)]
 pub struct Memo {
-    found: RefCell<IndexMap<[u64; 2], Vec<Rc<Tensor>>>>,
+    found: RefCell<IndexMap<[u64; 2], Vec<Arc<Tensor>>>>,
     /// The number of elements that may still be kept.
     room: Cell<usize>,
 }
@@ -36,7 +36,7 @@ impl Memo {
     pub(crate) fn key(
         op: &OpRef<'_>,
         decl: &dyn OpDecl,
-        inputs: &[Rc<Tensor>],
+        inputs: &[Arc<Tensor>],
     ) -> Option<[u64; 2]> {
         let loops = decl.iteration_domain(op).loops;
         let steps = loops.iter().fold(1, |n: u64, l| n.saturating_mul(l.extent));
@@ -62,12 +62,12 @@ impl Memo {
         Some(key.0)
     }
 
-    pub(crate) fn get(&self, key: [u64; 2]) -> Option<Vec<Rc<Tensor>>> {
+    pub(crate) fn get(&self, key: [u64; 2]) -> Option<Vec<Arc<Tensor>>> {
         self.found.borrow().get(&key).cloned()
     }
 
     /// Keeps results, if there is room.
-    pub(crate) fn keep(&self, key: [u64; 2], results: &[Rc<Tensor>]) {
+    pub(crate) fn keep(&self, key: [u64; 2], results: &[Arc<Tensor>]) {
         let size: usize = results.iter().map(|t| t.len()).sum();
         if let Some(room) = self.room.get().checked_sub(size) {
             self.room.set(room);

@@ -7,7 +7,7 @@ use crate::uninterpreted::Opaque;
 use crate::walk::run;
 use indexmap::IndexMap;
 use optc_ir::{Bindings, Module, Registry, Structure, Tensor, TensorType};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Runs a function on logical tensors, by the semantics that the operations declare.
 ///
@@ -46,21 +46,21 @@ pub fn run_reference(
 pub(crate) struct Logical;
 
 impl Memory for Logical {
-    type Held = Rc<Tensor>;
+    type Held = Arc<Tensor>;
 
-    fn store(&mut self, tensor: Rc<Tensor>, _: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
+    fn store(&mut self, tensor: Arc<Tensor>, _: &TensorType) -> Result<Arc<Tensor>, OpFailure> {
         Ok(tensor)
     }
 
-    fn load(&mut self, held: &Rc<Tensor>, _: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
-        Ok(Rc::clone(held))
+    fn load(&mut self, held: &Arc<Tensor>, _: &TensorType) -> Result<Arc<Tensor>, OpFailure> {
+        Ok(Arc::clone(held))
     }
 
     fn handles(&self, _: Structure) -> bool {
         false
     }
 
-    fn direct(&mut self, step: &Direct<'_, Rc<Tensor>>) -> Result<Rc<Tensor>, OpFailure> {
-        Ok(Rc::clone(step.operand))
+    fn direct(&mut self, step: &Direct<'_, Arc<Tensor>>) -> Result<Arc<Tensor>, OpFailure> {
+        Ok(Arc::clone(step.operand))
     }
 }

@@ -5,7 +5,7 @@ use optc_ir::entity::SideTable;
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::{Bindings, Dim, EvalError, Func, Op, Part, Registry, Structure, Value};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A part that lies in place.
 #[derive(Clone, Debug)]
@@ -27,9 +27,9 @@ pub(crate) struct Sharing {
     /// For a root with parts that lie in results of readers: these parts.
     pieces: SideTable<Value, Vec<Placed>>,
     /// For each value: the parts that are written by other operations than the one that defines it.
-    written: SideTable<Value, Rc<[Placed]>>,
+    written: SideTable<Value, Arc<[Placed]>>,
     /// For each operation: the results that are parts of its operand.
-    results: SideTable<Op, Rc<[Placed]>>,
+    results: SideTable<Op, Arc<[Placed]>>,
 }
 
 impl Sharing {
@@ -39,8 +39,8 @@ impl Sharing {
             roots: SideTable::new(None),
             home: SideTable::new(None),
             pieces: SideTable::new(Vec::new()),
-            written: SideTable::new(Rc::from([])),
-            results: SideTable::new(Rc::from([])),
+            written: SideTable::new(Arc::from([])),
+            results: SideTable::new(Arc::from([])),
         }
     }
 
@@ -65,10 +65,10 @@ impl Sharing {
             }
             if let Some(first) = operands.first() {
                 let whole = first.whole;
-                sharing.written[whole] = Rc::from(operands);
+                sharing.written[whole] = Arc::from(operands);
             }
             if !results.is_empty() {
-                sharing.results[op] = Rc::from(results);
+                sharing.results[op] = Arc::from(results);
             }
         }
         // The home of a part is known only after its reader, which follows the operation that cuts it off.
@@ -95,12 +95,12 @@ impl Sharing {
         &self.pieces[root]
     }
 
-    pub(crate) fn written(&self, value: Value) -> Rc<[Placed]> {
-        Rc::clone(&self.written[value])
+    pub(crate) fn written(&self, value: Value) -> Arc<[Placed]> {
+        Arc::clone(&self.written[value])
     }
 
-    pub(crate) fn results(&self, op: Op) -> Rc<[Placed]> {
-        Rc::clone(&self.results[op])
+    pub(crate) fn results(&self, op: Op) -> Arc<[Placed]> {
+        Arc::clone(&self.results[op])
     }
 }
 

@@ -13,7 +13,7 @@ use optc_ir::analysis::last_uses;
 use optc_ir::entity::EntityId;
 use optc_ir::{Attr, Bindings, Func, Module, Op, OpData, Structure, Tensor, Value};
 use optc_tile::{Schedule, Unit};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The deepest nesting of `hbir.call`.
 pub const MAX_CALL_DEPTH: usize = 64;
@@ -47,7 +47,7 @@ pub(crate) fn run<M: Memory>(
     let scope = bind_inputs(func, inputs, bindings)?;
     let args = argument_keys(func)
         .iter()
-        .map(|k| Rc::new(inputs[k].clone()))
+        .map(|k| Arc::new(inputs[k].clone()))
         .collect();
     let budget = Budget::new();
     let given = inputs.values().try_for_each(|input| {
@@ -60,7 +60,7 @@ pub(crate) fn run<M: Memory>(
         source: Box::new(source),
     })?;
     let results = run_func(program, memory, func, args, scope, (&budget, 0))?;
-    let results = results.into_iter().map(Rc::unwrap_or_clone);
+    let results = results.into_iter().map(Arc::unwrap_or_clone);
     Ok(result_keys(func).into_iter().zip(results).collect())
 }
 
@@ -128,10 +128,10 @@ fn run_func<M: Memory>(
     program: Program<'_>,
     memory: &mut M,
     func: &Func,
-    args: Vec<Rc<Tensor>>,
+    args: Vec<Arc<Tensor>>,
     scope: Scope,
     (budget, depth): (&Budget, usize),
-) -> Result<Vec<Rc<Tensor>>, RunError> {
+) -> Result<Vec<Arc<Tensor>>, RunError> {
     let values = (0..func.values.len()).map(|_| None).collect();
     let sharing = match memory.sharing() {
         Some(_) => Sharing::of(func, program.registry),
@@ -253,8 +253,8 @@ impl<M: Memory> Frame<'_, M> {
     fn call(
         &mut self,
         data: &OpData,
-        inputs: Vec<Rc<Tensor>>,
-    ) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+        inputs: Vec<Arc<Tensor>>,
+    ) -> Result<Vec<Arc<Tensor>>, OpFailure> {
         let callee = match data.props.get("callee") {
             Some(Attr::Symbol(name)) => &**name,
             _ => return Err(OpFailure::Constant("the call has no `callee`".to_owned())),
@@ -266,8 +266,8 @@ impl<M: Memory> Frame<'_, M> {
     pub(crate) fn enter(
         &mut self,
         callee: &str,
-        inputs: Vec<Rc<Tensor>>,
-    ) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+        inputs: Vec<Arc<Tensor>>,
+    ) -> Result<Vec<Arc<Tensor>>, OpFailure> {
         let program = self.program;
         let func = program.module.funcs.iter().find(|f| &*f.name == callee);
         let func = func.ok_or_else(|| OpFailure::NoCallee(callee.to_owned()))?;

@@ -32,7 +32,7 @@ use indexmap::IndexMap;
 use optc_ir::tensor::wrap_int;
 use optc_ir::{Bindings, DType, Data, Module, Registry, Structure, Tensor, TensorType};
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The bits of a poisoned `f32`, `f16` or `bf16`: a NaN that no computation returns.
 pub const POISON_F32: u32 = 0x7FC0_DEAD;
@@ -113,11 +113,11 @@ pub(crate) struct Held {
     buffers: Buffers,
     /// For each position of a buffer of its own, the spot that replaces it; `None` if the value has a buffer of its
     /// own.
-    at: Option<Rc<Vec<Spot>>>,
+    at: Option<Arc<Vec<Spot>>>,
     shape: Vec<usize>,
 }
 
-type Buffers = Rc<Vec<Rc<RefCell<Buffer>>>>;
+type Buffers = Arc<Vec<Arc<RefCell<Buffer>>>>;
 
 /// The number of a buffer, and a position there.
 type Spot = (u32, u32);
@@ -128,7 +128,7 @@ const NOWHERE: Spot = (u32::MAX, u32::MAX);
 impl Held {
     fn own(buffer: Buffer, shape: Vec<usize>) -> Held {
         Held {
-            buffers: Rc::new(vec![Rc::new(RefCell::new(buffer))]),
+            buffers: Arc::new(vec![Arc::new(RefCell::new(buffer))]),
             at: None,
             shape,
         }
@@ -157,17 +157,17 @@ impl Held {
 #[derive(Default)]
 pub(crate) struct Physical {
     /// Index tables by the text of the layout, the shape, and the width of the element type.
-    tables: IndexMap<(String, Vec<usize>, u32), Rc<IndexTable>>,
+    tables: IndexMap<(String, Vec<usize>, u32), Arc<IndexTable>>,
     entries: usize,
 }
 
 impl Physical {
-    fn table(&mut self, ty: &TensorType, shape: &[usize]) -> Result<Rc<IndexTable>, OpFailure> {
+    fn table(&mut self, ty: &TensorType, shape: &[usize]) -> Result<Arc<IndexTable>, OpFailure> {
         let key = (ty.notation.to_string(), shape.to_vec(), ty.dtype.bits());
         if let Some(table) = self.tables.get(&key) {
-            return Ok(Rc::clone(table));
+            return Ok(Arc::clone(table));
         }
-        let table = Rc::new(IndexTable::new(&key.0, shape, key.2)?);
+        let table = Arc::new(IndexTable::new(&key.0, shape, key.2)?);
         let entries = match &table.map {
             Map::Identity => 0,
             Map::Table(t) => t.len(),
@@ -177,7 +177,7 @@ impl Physical {
             self.entries = 0;
         }
         self.entries += entries;
-        self.tables.insert(key, Rc::clone(&table));
+        self.tables.insert(key, Arc::clone(&table));
         Ok(table)
     }
 }
@@ -253,7 +253,7 @@ impl Map {
 impl Memory for Physical {
     type Held = Held;
 
-    fn store(&mut self, tensor: Rc<Tensor>, ty: &TensorType) -> Result<Held, OpFailure> {
+    fn store(&mut self, tensor: Arc<Tensor>, ty: &TensorType) -> Result<Held, OpFailure> {
         let table = self.table(ty, &tensor.shape)?;
         let mut written = vec![false; table.positions];
         let shape = tensor.shape.clone();
@@ -275,7 +275,7 @@ impl Memory for Physical {
         Ok(Held::own(buffer, shape))
     }
 
-    fn load(&mut self, held: &Held, ty: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
+    fn load(&mut self, held: &Held, ty: &TensorType) -> Result<Arc<Tensor>, OpFailure> {
         let table = self.table(ty, &held.shape)?;
         if table.positions != held.positions() {
             return Err(resized(&table, held));
@@ -292,7 +292,7 @@ impl Memory for Physical {
                 position,
             }
         })?;
-        Ok(Rc::new(Tensor {
+        Ok(Arc::new(Tensor {
             dtype: ty.dtype,
             shape: held.shape.clone(),
             data,
@@ -343,7 +343,7 @@ impl Physical {
             ));
         }
         Ok(Held {
-            buffers: Rc::clone(&operand.buffers),
+            buffers: Arc::clone(&operand.buffers),
             at: operand.at.clone(),
             shape: step.shape.clone(),
         })

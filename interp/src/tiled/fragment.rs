@@ -3,7 +3,7 @@
 use super::poison::{Poison, copy_element, poisoned};
 use optc_ir::Tensor;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A box in the coordinates of a value: the elements `start..end` of each dimension. They may lie outside the value.
 pub(super) type Region = Vec<Range<i64>>;
@@ -38,12 +38,12 @@ pub(super) fn is_empty(region: &Region) -> bool {
 pub(super) struct Fragment {
     pub(super) region: Region,
     /// The elements; its shape is that of the region.
-    pub(super) tensor: Rc<Tensor>,
+    pub(super) tensor: Arc<Tensor>,
 }
 
 impl Fragment {
     /// A value in memory.
-    pub(super) fn of_memory(tensor: Rc<Tensor>) -> Fragment {
+    pub(super) fn of_memory(tensor: Arc<Tensor>) -> Fragment {
         Fragment {
             region: whole(&tensor.shape),
             tensor,

@@ -14,7 +14,7 @@ use optc_tile::block::Grid;
 use optc_tile::{GroupSchedule, OpSchedule, OperandSchedule, PartSchedule, Schedule, Source, Span};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The most programs that are run one after the other.
 const MAX_PROGRAMS: u64 = 1 << 22;
@@ -94,7 +94,7 @@ pub(crate) fn run_group<M: Memory>(
             };
             let stored = complete(written, number, i)
                 .map_err(OpFailure::from)
-                .and_then(|tensor| frame.store_result(i, value, Rc::new(tensor)));
+                .and_then(|tensor| frame.store_result(i, value, Arc::new(tensor)));
             stored.map_err(|e| (op, e))?;
         }
     }

@@ -29,9 +29,7 @@ use optc_kernels::isa::{Isa, VARIABLE};
 use optc_kernels::team::Team;
 use optc_layout::Layout;
 use optc_tile::Schedule;
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A value, or the diagnostic that says why something cannot be run.
 pub(crate) type Outcome<T> = Result<T, Box<Diagnostic>>;
@@ -101,7 +99,7 @@ pub(crate) enum Work {
     /// A kernel on the buffers.
     Kernel(Box<dyn Kernel>),
     /// A call of another function, on gathered operands.
-    Call(Rc<Executable>),
+    Call(Arc<Executable>),
     /// Control flow: functions that are run in a loop or conditionally, on gathered operands.
     Control(Runs),
     /// A group, tile by tile.
@@ -137,9 +135,9 @@ pub(crate) struct Runs {
     pub(crate) control: Control,
     /// The executables by name. A function that refuses the sizes has its diagnostic, which is reported when the function
     /// is run.
-    pub(crate) functions: IndexMap<Arc<str>, Outcome<Rc<Executable>>>,
+    pub(crate) functions: IndexMap<Arc<str>, Outcome<Arc<Executable>>>,
     /// The operands that are constants.
-    pub(crate) known: Vec<Option<Rc<Tensor>>>,
+    pub(crate) known: Vec<Option<Arc<Tensor>>>,
 }
 
 /// A function that can be run, with its constants.
@@ -163,9 +161,9 @@ pub struct Executable {
     untiled: Vec<Untiled>,
     /// Operations that a run executes, those of called functions included.
     pub(crate) count: u64,
-    pub(crate) team: Rc<Team>,
+    pub(crate) team: Arc<Team>,
     /// The memory of the previous run.
-    pub(crate) spare: RefCell<Option<Memory>>,
+    pub(crate) spare: Mutex<Option<Memory>>,
 }
 
 impl Executable {
@@ -215,7 +213,7 @@ impl Executable {
                 called: IndexMap::new(),
                 invariant_arguments: invariant_arguments(&module, registry),
                 depth: 0,
-                team: Rc::new(team(options)?),
+                team: Arc::new(team(options)?),
             };
             compiler.func(found, bound, &[])
         })?;
@@ -303,13 +301,13 @@ struct Compiler<'a> {
     registry: &'a Registry,
     data: &'a dyn DataSource,
     options: &'a ExecOptions,
-    called: IndexMap<String, Rc<Executable>>,
+    called: IndexMap<String, Arc<Executable>>,
     /// For operations that are the only ones to run their functions: the result of [`invariant_arguments`], by the name of
     /// the function that contains the operation and the operation.
     invariant_arguments: IndexMap<(String, Op), Vec<Vec<Option<usize>>>>,
     /// Nesting depth of the function that is being compiled.
     depth: usize,
-    team: Rc<Team>,
+    team: Arc<Team>,
 }
 
 impl Compiler<'_> {
@@ -318,7 +316,7 @@ impl Compiler<'_> {
         &mut self,
         found: &Func,
         mut bindings: Bindings,
-        known: &[Option<Rc<Tensor>>],
+        known: &[Option<Arc<Tensor>>],
     ) -> Outcome<Executable> {
         let func = concrete(found, &mut bindings, self.registry);
         agree(found, &func, &bindings, self.registry)?;
@@ -376,8 +374,8 @@ impl Compiler<'_> {
             own,
             untiled,
             count,
-            team: Rc::clone(&self.team),
-            spare: RefCell::default(),
+            team: Arc::clone(&self.team),
+            spare: Mutex::default(),
         })
     }
 
@@ -524,10 +522,10 @@ impl Compiler<'_> {
         builder: &Builder<'_>,
         op: Op,
         name: &str,
-        known: &[Option<Rc<Tensor>>],
-    ) -> Outcome<Rc<Executable>> {
+        known: &[Option<Arc<Tensor>>],
+    ) -> Outcome<Arc<Executable>> {
         if let Some(known) = self.called.get(name) {
-            return Ok(Rc::clone(known));
+            return Ok(Arc::clone(known));
         }
         let refused = |message: String| {
             let error = Diagnostic::error(codes::EXECUTION_UNSUPPORTED, message);
@@ -542,8 +540,8 @@ impl Compiler<'_> {
         self.depth += 1;
         let made = self.func(target, builder.bindings.clone(), known);
         self.depth -= 1;
-        let made = Rc::new(made?);
-        self.called.insert(name.to_owned(), Rc::clone(&made));
+        let made = Arc::new(made?);
+        self.called.insert(name.to_owned(), Arc::clone(&made));
         Ok(made)
     }
 }
@@ -879,7 +877,7 @@ impl Builder<'_> {
     }
 
     /// Assigns slots to arguments; `known` has the values of those that are constants.
-    fn place_arguments(&mut self, known: &[Option<Rc<Tensor>>]) -> Outcome<()> {
+    fn place_arguments(&mut self, known: &[Option<Arc<Tensor>>]) -> Outcome<()> {
         for (number, &arg) in self.func.args.iter().enumerate() {
             if let Some(tensor) = known.get(number).and_then(Option::as_ref)
                 && self.store_constant(arg, tensor)?
@@ -1120,10 +1118,10 @@ impl Builder<'_> {
     }
 
     /// The tensor of a value that is a constant.
-    fn tensor(&self, value: Value) -> Option<Rc<Tensor>> {
+    fn tensor(&self, value: Value) -> Option<Arc<Tensor>> {
         let slot = self.slots[value].as_ref()?;
         matches!(slot.storage, Storage::Constant(_)).then_some(())?;
-        self.constant(value).ok().map(Rc::new)
+        self.constant(value).ok().map(Arc::new)
     }
 
     fn constant(&self, value: Value) -> Outcome<Tensor> {
@@ -1158,3 +1156,9 @@ pub(crate) fn source(loc: &Loc) -> String {
         Loc::Fused(parts) => parts.first().map_or(String::new(), source),
     }
 }
+
+/// A program that is compiled may run on any thread, and on several at once.
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<Executable>();
+};

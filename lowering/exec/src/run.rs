@@ -16,8 +16,7 @@ use indexmap::IndexMap;
 use optc_interp::{MAX_STEPS, RunError, RunsFunctions, check_inputs, empty, ranks, run_control};
 use optc_ir::{DType, Diagnostic, EvalContext, Tensor, Value};
 use optc_kernels::team::Team;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Processor time of this thread, or of the process if several threads share the work.
@@ -72,7 +71,7 @@ impl Executable {
         let results = self
             .isa
             .scope(|| self.execute(&given, &mut memory, Some(&mut profile)))?;
-        self.spare.replace(Some(memory));
+        self.spare().replace(memory);
         Ok((
             self.result_keys.iter().cloned().zip(results).collect(),
             profile,
@@ -81,8 +80,13 @@ impl Executable {
 
     /// Memory for a run: that of the previous run, as mapping new pages costs more than some steps take.
     fn memory(&self) -> Outcome<Memory> {
-        let spare = self.spare.take().filter(|_| !self.options.poison);
+        let spare = self.spare().take().filter(|_| !self.options.poison);
         spare.map_or_else(|| self.allocate(), Ok)
+    }
+
+    /// The memory that the last run left.
+    fn spare(&self) -> MutexGuard<'_, Option<Memory>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn execute(
@@ -238,10 +242,10 @@ impl Executable {
         if let Work::Control(runs) = &step.work {
             entry.kernel = "control";
             entry.staged = step.bytes.saturating_mul(2);
-            let inputs: Outcome<Vec<Rc<Tensor>>> = (data.operands.iter().enumerate())
+            let inputs: Outcome<Vec<Arc<Tensor>>> = (data.operands.iter().enumerate())
                 .map(|(i, &v)| match runs.known.get(i) {
-                    Some(Some(known)) => Ok(Rc::clone(known)),
-                    _ => self.load(memory, v).map(Rc::new),
+                    Some(Some(known)) => Ok(Arc::clone(known)),
+                    _ => self.load(memory, v).map(Arc::new),
                 })
                 .collect();
             let mut running = Running {
@@ -319,9 +323,9 @@ impl Executable {
 
 /// The functions that an operation runs, while it runs.
 struct Running<'a> {
-    functions: &'a IndexMap<Arc<str>, Outcome<Rc<Executable>>>,
+    functions: &'a IndexMap<Arc<str>, Outcome<Arc<Executable>>>,
     /// The memory of functions that have run, and the values of their arguments in it.
-    kept: IndexMap<String, (Memory, Vec<Rc<Tensor>>)>,
+    kept: IndexMap<String, (Memory, Vec<Arc<Tensor>>)>,
     /// Operations that may still be run.
     left: u64,
     /// The types of the operation's results.
@@ -330,7 +334,7 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    fn named(&self, name: &str) -> Outcome<&Rc<Executable>> {
+    fn named(&self, name: &str) -> Outcome<&Arc<Executable>> {
         let found = self.functions.get(name);
         let found = found.ok_or_else(|| (self.failed)(StepError::NoFunction(name.to_owned())))?;
         found.as_ref().map_err(Clone::clone)
@@ -340,7 +344,7 @@ impl Running<'_> {
     fn leave(self) {
         for (name, (memory, _)) in self.kept {
             if let Some(Ok(function)) = self.functions.get(&*name) {
-                function.spare.replace(Some(memory));
+                function.spare().replace(memory);
             }
         }
     }
@@ -353,13 +357,13 @@ impl RunsFunctions for Running<'_> {
         self.named(name).map(|function| ranks(&function.func))
     }
 
-    fn run(&mut self, name: &str, inputs: Vec<Rc<Tensor>>) -> Outcome<Vec<Rc<Tensor>>> {
-        let function = Rc::clone(self.named(name)?);
+    fn run(&mut self, name: &str, inputs: Vec<Arc<Tensor>>) -> Outcome<Vec<Arc<Tensor>>> {
+        let function = Arc::clone(self.named(name)?);
         // A function without operations counts as one, so that endless loops end.
         let left = self.left.checked_sub(function.count + 1);
         self.left = left.ok_or_else(|| (self.failed)(StepError::Endless))?;
         let args = &function.func.args;
-        let fits = |(&arg, tensor): (&Value, &Rc<Tensor>)| {
+        let fits = |(&arg, tensor): (&Value, &Arc<Tensor>)| {
             function.slots[arg].as_ref().is_none_or(|slot| {
                 tensor.shape == slot.access.shape() && tensor.dtype == slot.dtype
             })
@@ -376,15 +380,15 @@ impl RunsFunctions for Running<'_> {
             // Arguments are never written, so that those of the previous round stay.
             if before
                 .get(number)
-                .is_none_or(|there| !Rc::ptr_eq(there, tensor))
+                .is_none_or(|there| !Arc::ptr_eq(there, tensor))
             {
                 function.fill(arg, tensor, &mut memory);
             }
         }
         function.steps(&mut memory, None, Instant::now())?;
         let result = |&value: &Value| match args.iter().position(|&arg| arg == value) {
-            Some(number) => Ok(Rc::clone(&inputs[number])),
-            None => function.load(&memory, value).map(Rc::new),
+            Some(number) => Ok(Arc::clone(&inputs[number])),
+            None => function.load(&memory, value).map(Arc::new),
         };
         let results = function.func.results.iter().map(result).collect();
         self.kept.insert(name.to_owned(), (memory, inputs));

@@ -10,8 +10,8 @@ use crate::error::KernelError;
 use crate::isa::Isa;
 use crate::loops::{Loop, Steps};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::cell::Cell;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Elements that are moved or computed element-wise for each thread to be worth starting: some 40 microseconds of work,
 /// several times the latency of starting a thread.
@@ -29,7 +29,7 @@ pub struct Team {
     /// True if small work is shared too.
     always: bool,
     /// Most threads that shared some work since [`most`](Team::most) was called.
-    most: Cell<usize>,
+    most: AtomicUsize,
 }
 
 /// The work of one thread.
@@ -66,7 +66,7 @@ impl Team {
             others,
             threads,
             always,
-            most: Cell::new(1),
+            most: AtomicUsize::new(1),
         })
     }
 
@@ -77,11 +77,12 @@ impl Team {
 
     /// Most threads that shared some work since the previous call.
     pub fn most(&self) -> usize {
-        self.most.replace(1)
+        self.most.swap(1, Ordering::Relaxed)
     }
 
     fn used(&self, count: usize) {
-        self.most.set(self.most.get().max(count.min(self.threads)));
+        let count = count.min(self.threads);
+        self.most.fetch_max(count, Ordering::Relaxed);
     }
 
     /// Number of threads for `work`, such that each has at least `least`.
