@@ -3,12 +3,8 @@
 //! With `count_include_pad` the mean includes the padding as zeros; otherwise it is the mean of the other elements.
 
 use crate::pool::{self, each_window};
-use crate::shape::wants_float;
+use crate::prelude::*;
 use crate::window::{Slide, Stated};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
 
 attributes! {
     /// The mean of each window.
@@ -71,10 +67,6 @@ impl Operation for AvgPool {
             out.push(sum / count as f64);
         });
         Ok(call.floats(out))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

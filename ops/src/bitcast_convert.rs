@@ -1,11 +1,7 @@
 //! `hbir.bitcast_convert`: the same bits read as another element type of the same width (StableHLO and HLO
 //! `bitcast_convert`). The shape stays. An `i1` has no bits of its own, so it is neither operand nor result.
 
-use crate::shape::one;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::DType;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The same bits as elements of another type of the same width.
@@ -41,10 +37,6 @@ impl Operation for BitcastConvert {
         let bytes = call.input(0).to_bytes();
         let read = Tensor::from_bytes(call.dtype(), call.shape(), &bytes)?;
         Ok(vec![read])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 }
 

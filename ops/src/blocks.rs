@@ -1,13 +1,8 @@
 //! Blocks of channels as blocks of pixels and back, on N C H W: a reshape to six dimensions, a transpose and a reshape.
 //! `canonicalize` replaces both operations by these three.
 
-use crate::rearrange;
-use crate::shape::{computed, moves, one, show};
-use optc_ir::op::{Call, Inferred, OpError, OpRef, Traffic, ViewDims};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, codes};
+use crate::prelude::*;
+use crate::shape::moves;
 
 /// A reshape, a transpose and a reshape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +27,6 @@ impl BlockMap {
 
     pub(crate) fn infer(self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         one(self.result, op.operand(0)?.dtype)
-    }
-
-    pub(crate) fn eval(self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.view())
     }
 
     pub(crate) fn traffic(&self) -> Traffic {

@@ -2,10 +2,9 @@
 //! the verifier compares them with the function. Interpreters run the function themselves.
 
 use crate::opaque::declared_results;
-use optc_ir::attr::Attr;
-use optc_ir::op::{AttrValue, Call, Effect, Inferred, OpError, OpRef, Operation, Structure};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes, field_values};
+use crate::prelude::*;
+use optc_ir::field_values;
+use optc_ir::op::AttrValue;
 use std::sync::Arc;
 
 /// The name of a function, as an attribute: `@name`.

@@ -1,11 +1,9 @@
 //! `hbir.compare`: `y = a direction b` as `i1` (ONNX `Equal`, `Less`, …; StableHLO `compare`), with numpy's
 //! broadcasting. NaN is unequal to everything.
 
-use crate::shape::{broadcast, common_dtype, one, operand_dims};
+use crate::prelude::*;
+use crate::shape::{broadcast, operand_dims};
 pub use optc_ir::op::Direction;
-use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation};
-use optc_ir::types::DType;
-use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The truth of a relation between `a` and `b`, element by element.
@@ -31,10 +29,6 @@ impl Operation for Compare {
 
     fn expression(&self) -> Option<Expr> {
         Some(self.direction.of(Expr::A, Expr::B))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 }
 

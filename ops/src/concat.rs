@@ -1,16 +1,7 @@
 //! `hbir.concat`: the operands one after another along `axis` (ONNX `Concat`, StableHLO `concatenate`).
 
-use crate::shape::{as_axis, common_dtype, computed, one, result_bytes, show};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::part::Port;
-use optc_ir::op::{
-    Along, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef,
-    Operation, OverAxes, Part, Role, Traffic, unify,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::result_bytes;
 
 attributes! {
     /// The operands one after another along an axis.
@@ -36,6 +27,7 @@ impl Operation for Concat {
     const FAMILY: &'static str = "concat";
     const OPERANDS: (usize, usize) = (1, usize::MAX);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: one element type. C2: `axis` is an axis of the operands. C3: equal ranks, and equal extents except along the
@@ -81,10 +73,6 @@ impl Operation for Concat {
             shape,
             data,
         }])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
@@ -145,10 +133,6 @@ impl Operation for Concat {
         }
         let w = result_bytes(op);
         Traffic::Copy(w.clone(), w)
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 

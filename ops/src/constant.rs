@@ -4,13 +4,10 @@
 //! `#hbir.external<"file", offset, length>`, which are evaluated only by a caller that may read files.
 
 use crate::iota::source;
-use crate::shape::{one, show};
-use optc_ir::attr::{Attr, Dense};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, compatible};
-use optc_ir::tensor::{EvalError, Tensor, storage_bytes};
-use optc_ir::types::{DType, TensorType, Type};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use optc_ir::attr::Dense;
+use optc_ir::tensor::storage_bytes;
+use optc_ir::types::Type;
 use std::sync::Arc;
 
 attributes! {
@@ -87,10 +84,6 @@ impl Operation for Constant {
                 "the elements lie in a file that the operation alone cannot read",
             )),
         }
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -8,16 +8,8 @@
 //! convolution would have read to compute that element. An attribute `to` names another element type for the result.
 
 use crate::contract::{Extents, Number, Sums, add_product, permuted, read_all};
-use crate::shape::{common_dtype, computed, one, show};
+use crate::prelude::*;
 use crate::window::{Slide, Stated, sizes, slides, spatial_dims, three};
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Role, unify,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Dim, TensorType};
-use optc_ir::{Code, attributes, codes};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -155,10 +147,6 @@ impl Operation for Conv {
             sums.add_bias(bias, plan.y.iter().product());
         }
         Ok(vec![sums.into_tensor(call.dtype(), call.shape())])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// The parallel loops are the batch, the group, the output channel in the group, and the spatial positions. The

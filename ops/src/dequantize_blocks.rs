@@ -14,13 +14,7 @@
 //! For example, with `bits` = 4 and `block` = 16 an operand of 2 x 16 bytes has a result of 2 x 32 floats, and scales
 //! of 2 x 2.
 
-use crate::shape::{as_axis, computed, one, show, wants_float, wants_rank};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// Integers as floats, scaled block by block along an axis.
@@ -180,10 +174,6 @@ impl Operation for DequantizeBlocks {
             }
         }
         Ok(call.floats(values))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

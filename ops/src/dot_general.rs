@@ -6,12 +6,7 @@
 
 use crate::contract::{Pairing, contract};
 use crate::lists::distinct_axes;
-use crate::shape::{common_dtype, one};
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::DType;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// A contraction over lists of batch and contracted dimensions.
@@ -99,10 +94,6 @@ impl Operation for DotGeneral {
             call.dtype(),
             call.shape(),
         )])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

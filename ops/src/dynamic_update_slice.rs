@@ -2,15 +2,8 @@
 //! operand replaces a box. The other operands are scalars: the start of the box along each dimension. If the box would
 //! reach beyond the operand, its start is moved to the nearest one that fits.
 
-use crate::shape::{common_dtype, one, operand_bytes, result_bytes, show, wants_index, wants_rank};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Traffic,
-};
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::{operand_bytes, result_bytes};
 
 attributes! {
     /// A copy with a box replaced; its start is computed.
@@ -67,10 +60,6 @@ impl Operation for DynamicUpdateSlice {
         let steps = strides.iter().map(|s| s.cast_signed()).collect();
         let places = Offsets::new(&update.shape, steps, first.cast_signed()).enumerate();
         Ok(vec![x.overwritten(update, places)?])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -7,15 +7,9 @@
 //! with two operands it is a contraction. `canonicalize` splits an operation with more operands into several.
 
 use crate::contract::{Pairing, contract};
-use crate::shape::{broadcast_dim, common_dtype, moves, one, show};
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Traffic, ViewDims,
-    not_a_rearrangement,
-};
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::{broadcast_dim, moves};
+use optc_ir::op::not_a_rearrangement;
 use std::sync::Arc;
 
 attributes! {
@@ -73,10 +67,6 @@ impl Operation for Einsum {
             ]);
         }
         sum_all(call, &equation)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -3,15 +3,8 @@
 
 use crate::gather::{indexed_axis, position, traffic};
 use crate::over_axes::exchanged;
-use crate::shape::{as_axis, one, show, wants_index, wants_rank};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Traffic,
-};
-use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use optc_ir::tensor::row_major_strides;
 
 attributes! {
     /// For each index, the element at that position along an axis.
@@ -37,6 +30,7 @@ impl Operation for GatherElements {
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, 2);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: `axis` is an axis of the first operand. C2: the indices are integers. C3: equal ranks. C4: the indices are
@@ -67,10 +61,6 @@ impl Operation for GatherElements {
         Ok(vec![x.gather(call.shape(), |i| places[i])])
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let axis = self.along(op)?;
         let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
@@ -91,10 +81,6 @@ impl Operation for GatherElements {
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         traffic(op)
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {

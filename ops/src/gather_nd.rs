@@ -4,15 +4,8 @@
 
 use crate::gather::{position, traffic};
 use crate::over_axes::{among, of_dims, whole};
-use crate::shape::{one, show, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Traffic, compatible,
-};
-use optc_ir::tensor::{EvalError, Tensor, row_major_strides};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use optc_ir::tensor::row_major_strides;
 
 attributes! {
     /// The parts of the operand at given coordinates.
@@ -28,6 +21,7 @@ impl Operation for GatherNd {
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, 2);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: operand and indices have equal leading `batch_dims` dimensions. C2: the indices are integers. C3: their last
@@ -48,10 +42,6 @@ impl Operation for GatherNd {
         Ok(vec![
             x.gather(call.shape(), |i| places[i / part] + i % part),
         ])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -95,10 +85,6 @@ impl Operation for GatherNd {
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         traffic(op)
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {

@@ -11,12 +11,7 @@
 //! Everything is computed in `f64` and rounded once.
 
 use crate::pool;
-use crate::shape::{one, show, wants_float};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Role, unify};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes, words};
+use crate::prelude::*;
 
 words! {
     /// The interpolation of a [`GridSample`].
@@ -111,10 +106,6 @@ impl Operation for GridSample {
             }
         }
         Ok(call.floats(out))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -1,11 +1,7 @@
 //! `hbir.iota`: `y[i] = i[axis]`, the index along `axis` (StableHLO `iota`). The result type states shape and element
 //! type.
 
-use crate::shape::{as_axis, one};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The index along an axis.
@@ -51,10 +47,6 @@ impl Operation for Iota {
         let inner: usize = shape[axis + 1..].iter().product();
         let n: usize = shape.iter().product();
         Ok(call.integers((0..n).map(|i| (i / inner % shape[axis]) as i128)))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

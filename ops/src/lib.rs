@@ -11,8 +11,6 @@
 //! `window` computes sliding windows.
 
 mod arg;
-mod arg_max;
-mod arg_min;
 mod avg_pool;
 mod batch_norm;
 mod binary;
@@ -21,44 +19,34 @@ mod blocks;
 mod broadcast;
 mod call;
 mod cast;
-mod celu;
-mod clamp;
 mod compare;
 mod concat;
 mod constant;
 mod contract;
 mod conv;
-mod cumprod;
-mod cumsum;
 mod depth_to_space;
 mod dequantize;
 mod dequantize_blocks;
 mod dot_general;
 mod dynamic_update_slice;
 mod einsum;
-mod elu;
 mod flatten;
 mod func_call;
 mod gather;
 mod gather_elements;
 mod gather_nd;
-mod gelu;
 mod grid_sample;
 mod group_norm;
-mod hard_sigmoid;
 mod instance_norm;
 mod iota;
 mod lanes;
-mod layer_norm;
 mod layout_convert;
-mod leaky_relu;
 mod linear;
 mod lists;
 mod log_softmax;
 mod matmul;
 mod max_pool;
 mod max_pool_indices;
-mod modulo;
 mod norm;
 mod one_hot;
 mod opaque;
@@ -69,6 +57,7 @@ mod over_axes;
 mod pad;
 mod pool;
 mod prelu;
+mod prelude;
 mod quantization;
 mod quantize;
 mod rearrange;
@@ -76,13 +65,12 @@ mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
-mod rms_norm;
 mod rotary_embedding;
+mod running;
 mod scatter;
 mod scatter_elements;
 mod scatter_nd;
 mod select;
-mod selu;
 mod shape;
 mod slice;
 mod softmax;
@@ -90,7 +78,6 @@ mod space_to_depth;
 mod split;
 mod squeeze;
 mod subview;
-mod thresholded_relu;
 mod tile;
 mod top_k;
 mod transpose;
@@ -100,56 +87,46 @@ mod unsqueeze;
 mod view;
 mod window;
 
-pub use arg_max::ArgMax;
-pub use arg_min::ArgMin;
+pub use arg::{ArgMax, ArgMin};
 pub use avg_pool::AvgPool;
 pub use batch_norm::BatchNorm;
 pub use binary::{
-    Add, And, Atan2, BitAnd, BitOr, BitXor, Div, Max, Min, Mul, Or, Pow, ShiftLeft, ShiftRight,
-    Sub, Xor,
+    Add, And, Atan2, BitAnd, BitOr, BitXor, Div, Max, Min, Mod, Mul, Or, Pow, ShiftLeft,
+    ShiftRight, Sub, Xor,
 };
 pub use bitcast_convert::BitcastConvert;
 pub use blocks::BlockMap;
 pub use broadcast::Broadcast;
 pub use call::{CallOp, Symbol};
 pub use cast::Cast;
-pub use celu::Celu;
-pub use clamp::Clamp;
 pub use compare::{Compare, Direction};
 pub use concat::Concat;
 pub use constant::{Constant, dense_tensor, tensor_dense};
 pub use contract::Pairing;
 pub use conv::Conv;
-pub use cumprod::Cumprod;
-pub use cumsum::Cumsum;
 pub use depth_to_space::{DepthMode, DepthToSpace};
 pub use dequantize::Dequantize;
 pub use dequantize_blocks::DequantizeBlocks;
 pub use dot_general::DotGeneral;
 pub use dynamic_update_slice::DynamicUpdateSlice;
 pub use einsum::{Einsum, Equation, Index};
-pub use elu::Elu;
 pub use flatten::Flatten;
 pub use func_call::MlirCall;
 pub use gather::Gather;
 pub use gather_elements::GatherElements;
 pub use gather_nd::GatherNd;
-pub use gelu::{Approximate, Gelu};
 pub use grid_sample::{GridSample, SampleMode, SamplePadding};
 pub use group_norm::GroupNorm;
-pub use hard_sigmoid::HardSigmoid;
 pub use instance_norm::InstanceNorm;
 pub use iota::Iota;
-pub use layer_norm::LayerNorm;
 pub use layout_convert::LayoutConvert;
-pub use leaky_relu::LeakyRelu;
 pub use linear::Linear;
 pub use lists::{ints, sizes};
 pub use log_softmax::LogSoftmax;
 pub use matmul::Matmul;
 pub use max_pool::MaxPool;
 pub use max_pool_indices::MaxPoolIndices;
-pub use modulo::Mod;
+pub use norm::{LayerNorm, RmsNorm};
 pub use one_hot::OneHot;
 pub use opaque::{Opaque, StatedEffect};
 pub use operator_control::{body_attributes, with_slices};
@@ -161,28 +138,27 @@ pub use recurrent::{Cell, Reading, Recurrent};
 pub use reduce::{Reduce, ReduceKind};
 pub use reshape::Reshape;
 pub use resize::{Coordinates, Interpolation, NearestMode, Resize, ResizeMode};
-pub use rms_norm::RmsNorm;
 pub use rotary_embedding::RotaryEmbedding;
+pub use running::{Cumprod, Cumsum};
 pub use scatter::ScatterReduction;
 pub use scatter_elements::ScatterElements;
 pub use scatter_nd::ScatterNd;
 pub use select::Select;
-pub use selu::Selu;
 pub use slice::{Bound, Bounds, Slice, SlicePart};
 pub use softmax::Softmax;
 pub use space_to_depth::SpaceToDepth;
 pub use split::Split;
 pub use squeeze::Squeeze;
 pub use subview::Subview;
-pub use thresholded_relu::ThresholdedRelu;
 pub use tile::Tile;
 pub use top_k::TopK;
 pub use transpose::Transpose;
 pub use trilu::Trilu;
 pub use unary::{
-    Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Cos, Cosh, Erf, Erfc, Exp, Expm1,
-    Floor, HardSwish, Identity, IsInf, IsNan, Log, Log1p, Mish, Neg, Not, Reciprocal, Relu, Round,
-    Rsqrt, Sigmoid, Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt, Tan, Tanh,
+    Abs, Acos, Acosh, Approximate, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Celu, Clamp, Cos, Cosh,
+    Elu, Erf, Erfc, Exp, Expm1, Floor, Gelu, HardSigmoid, HardSwish, Identity, IsInf, IsNan,
+    LeakyRelu, Log, Log1p, Mish, Neg, Not, Reciprocal, Relu, Round, Rsqrt, Selu, Sigmoid, Sign,
+    Silu, Sin, Sinh, Softplus, Softsign, Sqrt, Tan, Tanh, ThresholdedRelu,
 };
 pub use unsqueeze::Unsqueeze;
 pub use view::View;
@@ -209,8 +185,6 @@ operations! {
     Broadcast,
     CallOp,
     Cast,
-    Celu,
-    Clamp,
     Compare,
     Concat,
     Constant,
@@ -223,27 +197,22 @@ operations! {
     DotGeneral,
     DynamicUpdateSlice,
     Einsum,
-    Elu,
     Flatten,
     Gather,
     GatherElements,
     GatherNd,
-    Gelu,
     GridSample,
     GroupNorm,
-    HardSigmoid,
     InstanceNorm,
     Iota,
     LayerNorm,
     LayoutConvert,
-    LeakyRelu,
     Linear,
     LogSoftmax,
     Matmul,
     MaxPool,
     MaxPoolIndices,
     MlirCall,
-    Mod,
     OneHot,
     Opaque,
     Pad,
@@ -258,14 +227,12 @@ operations! {
     ScatterElements,
     ScatterNd,
     Select,
-    Selu,
     Slice,
     Softmax,
     SpaceToDepth,
     Split,
     Squeeze,
     Subview,
-    ThresholdedRelu,
     Tile,
     TopK,
     Transpose,

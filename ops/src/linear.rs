@@ -3,12 +3,7 @@
 //! An attribute `to` names another element type for the result; without it the result has that of the operands.
 
 use crate::contract::{Extents, permuted, products};
-use crate::shape::{common_dtype, one, show, wants_rank};
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef, Operation, unify};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// x times the transpose of the weights `[N, K]`, plus a bias `[N]`.
@@ -65,10 +60,6 @@ impl Operation for Linear {
             sums.add_bias(bias, 1);
         }
         Ok(vec![sums.into_tensor(call.dtype(), call.shape())])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// The bias is an epilogue: it is added once, even if the sum over k is cut.

@@ -5,12 +5,8 @@
 //! type for the result, for ONNX `MatMulInteger`; without it the result has that of the operands.
 
 use crate::contract::{Extents, permuted, products};
-use crate::shape::{broadcast, common_dtype, one, show};
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef, Operation, unify};
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::types::{DType, Dim, TensorType};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::broadcast;
 
 attributes! {
     /// numpy's matrix product, batch dimensions broadcast.
@@ -84,10 +80,6 @@ impl Operation for Matmul {
         Ok(vec![
             products(a, b, &pairs, extents).into_tensor(call.dtype(), shape),
         ])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -2,11 +2,9 @@
 //! `MaxPool`).
 
 use crate::pool::{self, each_window};
+use crate::prelude::*;
 use crate::window::{Slide, Stated};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor, int_range};
-use optc_ir::{Code, attributes};
+use optc_ir::tensor::int_range;
 
 attributes! {
     /// The greatest element of each window.
@@ -75,10 +73,6 @@ impl Operation for MaxPool {
             out.push(window.iter().map(|&i| x.i128_at(i)).fold(low, i128::max));
         });
         Ok(call.integers(out))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

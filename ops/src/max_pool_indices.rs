@@ -8,13 +8,8 @@
 //! The operation is not tiled: a part of the operand does not tell the numbers of its elements in the whole operand.
 
 use crate::pool::{self, each_window};
-use crate::shape::one;
+use crate::prelude::*;
 use crate::window::{Slide, Stated};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::DType;
-use optc_ir::{Code, attributes};
 
 attributes! {
     /// The number of the greatest element of each window in the whole operand.
@@ -88,10 +83,6 @@ impl Operation for MaxPoolIndices {
             });
         });
         Ok(call.integers(out))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// The roles are those of `hbir.max_pool`, but every dimension is needed whole, since the numbers count elements of

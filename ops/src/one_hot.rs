@@ -2,14 +2,7 @@
 //! elsewhere (ONNX `OneHot`). A second operand `[off, on]` gives other values than 0 and 1. An index below 0 counts
 //! from the end; an index out of bounds gives no 1. The result has the element type of the second operand, else `to`.
 
-use crate::shape::{as_axis, one, show, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// A new dimension that marks each index.
@@ -90,10 +83,6 @@ impl Operation for OneHot {
             return Ok(vec![values.gather(shape, |i| usize::from(marked(i)))]);
         }
         Ok(call.floats((0..n).map(|i| f64::from(u8::from(marked(i))))))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -8,16 +8,9 @@
 use crate::operator_control::{self, symbol};
 use crate::operator_loops;
 use crate::operator_rows;
-use optc_ir::attr::Attr;
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{
-    AttrValue, Axes, Call, Control, Effect, Inferred, OpError, OpRef, Operation, OverAxes,
-    Structure, Traffic,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{TensorType, Type};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use optc_ir::op::{AttrValue, Control};
+use optc_ir::types::Type;
 use std::sync::Arc;
 
 /// The effect that an operation states of itself, as an attribute.

@@ -9,18 +9,11 @@
 //! (reflect), `[a, a, b, c, c, c]` (edge) or `[c, a, b, c, a, b]` (wrap).
 
 use crate::lists::per_axis;
-use crate::shape::{computed, one, operand_bytes, result_bytes};
-use optc_ir::attr::Attr;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::part::Port;
-use optc_ir::op::{
-    Along, AttrValue, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError,
-    OpRef, Operation, OverAxes, Part, Role, Traffic,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes, field_values, words};
+use crate::prelude::*;
+use crate::shape::{operand_bytes, result_bytes};
+use optc_ir::field_values;
+use optc_ir::op::AttrValue;
+use optc_ir::tensor::Data;
 
 words! {
     /// Values of the padding.
@@ -210,10 +203,6 @@ impl Operation for Pad {
             shape,
             data,
         }])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

@@ -2,11 +2,8 @@
 //!
 //! With `ceil_mode` the last window may reach beyond the padding; positions there never count.
 
-use crate::shape::{one, show};
+use crate::prelude::*;
 use crate::window::{self, Slide, Stated, sizes, spatial_dims, three};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, FreedomClass, Inferred, OpError, OpRef, Role};
-use optc_ir::{Code, codes};
 
 /// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` have one size for each spatial dimension (`pads`
 /// two).

@@ -1,11 +1,8 @@
 //! Shared code of quantize and dequantize. Their parameters are scale and zero point: scalars, or one element for each
 //! index along an axis.
 
-use crate::shape::{as_axis, show};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::{Axes, AxisOf, Call, FreedomClass, OpError, OpRef, unify};
-use optc_ir::tensor::EvalError;
-use optc_ir::{Code, codes};
+use crate::prelude::*;
+use optc_ir::op::AxisOf;
 
 /// The axis along which parameters change; `None` if every parameter is a scalar.
 pub(crate) fn parameter_axis(op: &OpRef<'_>, axis: i64) -> Result<Option<usize>, OpError> {

@@ -15,12 +15,7 @@
 //! Results: the states of all steps `[S, D, B, H]`, the last state `[D, B, H]` and, for an LSTM, the last cells.
 //! Everything is computed in `f64` and rounded once.
 
-use crate::shape::{show, wants_float, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes, words};
+use crate::prelude::*;
 
 words! {
     /// The cell of a [`Recurrent`].
@@ -234,10 +229,6 @@ impl Operation for Recurrent {
             results.push(Tensor::from_f64(target.dtype, target.shape.clone(), values));
         }
         Ok(results)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

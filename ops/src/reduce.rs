@@ -5,15 +5,9 @@
 //! greatest value.
 
 use crate::lists::distinct_axes;
-use crate::shape::one;
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Partial, Run,
-};
-use optc_ir::tensor::{EvalError, Tensor, int_range};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes, words};
+use crate::prelude::*;
+use optc_ir::op::Partial;
+use optc_ir::tensor::int_range;
 
 words! {
     /// The function of a reduction.
@@ -138,10 +132,6 @@ impl Operation for Reduce {
             let row: Vec<i128> = (r * n..(r + 1) * n).map(|i| last.i128_at(i)).collect();
             reduce_integers(self.kind, &row, x.dtype)
         })))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

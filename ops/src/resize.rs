@@ -21,13 +21,7 @@
 //! Dimensions are independent: they are interpolated one after the other, in `f64`, and the result is rounded once.
 
 use crate::lanes::Lanes;
-use crate::shape::{computed, one, show};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{Dim, TensorType};
-use optc_ir::{Code, attributes, codes, words};
+use crate::prelude::*;
 
 words! {
     /// The interpolation of a [`Resize`].
@@ -229,10 +223,6 @@ impl Operation for Resize {
             erase_outside(&mut values, &shape, axis, &outside);
         }
         Ok(call.floats(values))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// The loop of a batch or channel dimension that keeps its size is parallel if there is no `roi`; every other

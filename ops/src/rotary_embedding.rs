@@ -9,12 +9,7 @@
 //! Cosines and sines are `[batch, sequence, size / 2]`. With a fourth operand, the positions `[batch, sequence]`, they
 //! are `[positions, size / 2]`: each position is the row to use.
 
-use crate::shape::{common_dtype, one, show, wants_float, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// Pairs of elements rotated by angles that depend on the position.
@@ -154,10 +149,6 @@ impl Operation for RotaryEmbedding {
             }
         }
         Ok(call.floats(values))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// The last dimension is needed whole. The other operands follow batch and sequence, except that with positions all

@@ -4,16 +4,8 @@
 use crate::gather::indexed_axis;
 use crate::gather_elements::element_places;
 use crate::over_axes::exchanged;
+use crate::prelude::*;
 use crate::scatter::{ScatterReduction, traffic, write};
-use crate::shape::{as_axis, common_dtype, one, show, wants_index, wants_rank};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Traffic, compatible,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A copy with elements replaced at positions along an axis.
@@ -74,10 +66,6 @@ impl Operation for ScatterElements {
         }
         let places = element_places(&x.shape, call.input(1), axis)?;
         write(call, self.reduction, &places, 1)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

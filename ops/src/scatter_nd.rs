@@ -3,16 +3,8 @@
 
 use crate::gather_nd::{indexed_all, nd_places};
 use crate::over_axes::{among, of_dims, whole};
+use crate::prelude::*;
 use crate::scatter::{ScatterReduction, traffic, write};
-use crate::shape::{common_dtype, one, show, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Role, Traffic, compatible,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A copy with parts replaced at given coordinates.
@@ -57,10 +49,6 @@ impl Operation for ScatterNd {
         let part = x.shape[depth..].iter().product::<usize>();
         let places = nd_places(&x.shape, call.input(1), 0, depth)?;
         write(call, self.reduction, &places, part)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -1,9 +1,8 @@
 //! `hbir.select`: `y = cond ? a : b` (ONNX `Where`, StableHLO `select`), with numpy's broadcasting.
 
-use crate::shape::{broadcast, common_dtype, one, operand_dims};
-use optc_ir::op::{Call, Effect, Expr, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::{broadcast, operand_dims};
+use optc_ir::tensor::Data;
 
 attributes! {
     /// `a` where the condition holds, else `b`.
@@ -16,6 +15,7 @@ impl Operation for Select {
     const FAMILY: &'static str = "elementwise";
     const OPERANDS: (usize, usize) = (3, 3);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: the condition is `i1`. C2: both branches have one element type. C3: the shapes broadcast.
@@ -66,14 +66,6 @@ impl Operation for Select {
             shape,
             data,
         }])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 

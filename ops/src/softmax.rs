@@ -2,14 +2,7 @@
 //! opset 13).
 
 use crate::lanes::Lanes;
-use crate::shape::{as_axis, one, wants_float};
-use optc_ir::op::iteration_domain::{IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Combine, Composition, Effect, Expr, Inferred, OpError, OpRef,
-    Operation, OverAxes,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// Exponentials that sum to 1 along an axis.
@@ -51,10 +44,6 @@ impl Operation for Softmax {
         let sum = soft.reduce(Combine::Add, powers.clone(), Expr::A);
         soft.each(powers / sum);
         Some(soft)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

@@ -1,11 +1,7 @@
 //! `hbir.squeeze`: drops the dimensions of extent 1 at `axes`, or all of them when `axes` is absent (ONNX `Squeeze`).
 
 use crate::lists::distinct_axes;
-use crate::rearrange;
-use crate::shape::{one, show};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, ViewDims};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The operand without dimensions of extent 1.
@@ -21,6 +17,7 @@ impl Operation for Squeeze {
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: each axis is an axis of the operand and occurs once. C2: no extent is known to differ from 1.
@@ -45,20 +42,8 @@ impl Operation for Squeeze {
         one(kept.map(|d| x.dims[d].clone()).collect(), x.dtype)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.rearrangement(call.op)?)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         Ok(ViewDims::reshape(&op.operand(0)?.dims))
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 

@@ -1,16 +1,8 @@
 //! `hbir.tile`: the operand repeated `repeats[d]` times along each dimension (ONNX `Tile`).
 
 use crate::broadcast;
-use crate::shape::{computed, one, show};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{
-    Attributes, Axes, AxisOf, Call, Effect, Inferred, Known, OpError, OpRef, Operation, OverAxes,
-    Part, Traffic,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use optc_ir::op::AxisOf;
 
 attributes! {
     /// The operand repeated along each dimension.
@@ -26,6 +18,7 @@ impl Operation for Tile {
     const FAMILY: &'static str = "broadcast";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: one number for each dimension, none below 0. C2: the extents stay below 2^64.
@@ -74,10 +67,6 @@ impl Operation for Tile {
         })])
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let (x, y) = (op.operand(0)?, op.result(0)?);
         let mut domain = IterationDomain::broadcasting(op)?;
@@ -119,10 +108,6 @@ impl Operation for Tile {
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         broadcast::traffic(op)
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 

@@ -7,14 +7,7 @@
 use crate::arg::element_order;
 use crate::lanes::Lanes;
 use crate::over_axes::exchanged;
-use crate::shape::as_axis;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The k greatest or least elements along an axis and their indices.
@@ -98,10 +91,6 @@ impl Operation for TopK {
         }
         let values = x.gather(shape.clone(), |i| places[i]);
         Ok(vec![values, Tensor::from_i64(DType::SI64, shape, indices)])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -1,10 +1,8 @@
 //! `hbir.transpose`: `perm[i]` is the input axis of output axis `i` (ONNX and StableHLO).
 
-use crate::rearrange::{self, permutation};
-use crate::shape::{moves, one};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Traffic, ViewDims};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::rearrange::permutation;
+use crate::shape::moves;
 
 attributes! {
     /// The axes in another order.
@@ -39,6 +37,7 @@ impl Operation for Transpose {
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: one entry for each dimension. C2: a permutation.
@@ -46,14 +45,6 @@ impl Operation for Transpose {
         let x = op.operand(0)?;
         let perm = self.permutation(op)?;
         one(perm.iter().map(|&p| x.dims[p].clone()).collect(), x.dtype)
-    }
-
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.rearrangement(call.op)?)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
@@ -68,10 +59,6 @@ impl Operation for Transpose {
             shape: op.operand(0)?.dims.clone(),
             perm: self.permutation(op)?,
         })
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 

@@ -1,11 +1,7 @@
 //! `hbir.trilu`: the elements on and above (with `upper`) or on and below the k-th diagonal of the last two dimensions;
 //! all other elements are zeros (ONNX `Trilu`).
 
-use crate::shape::{one, show};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The upper or lower triangle of the last two dimensions.
@@ -53,10 +49,6 @@ impl Operation for Trilu {
         } else {
             call.integers((0..x.len()).map(|i| if keeps(i) { x.i128_at(i) } else { 0 }))
         })
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -2,12 +2,9 @@
 //! to the result's shape. It moves nothing; the verifier checks that the layouts agree.
 
 use crate::lists::{shape_attrs, target_shape};
-use crate::rearrange::{self, permutation};
-use crate::shape::{completed, one, same_volume};
-use optc_ir::attr::Attr;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, ViewDims};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::rearrange::permutation;
+use crate::shape::{completed, same_volume};
 
 attributes! {
     /// A reshape, a transpose and a reshape that move nothing.
@@ -39,6 +36,7 @@ impl Operation for View {
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const STRUCTURE: Structure = Structure::View;
     const CODES: &'static [Code] = CODES;
 
@@ -53,14 +51,6 @@ impl Operation for View {
         one(dims, x.dtype)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.rearrangement(call.op)?)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         let x = op.operand(0)?;
         let shape = match &self.shape {
@@ -72,10 +62,6 @@ impl Operation for View {
             None => (0..shape.len()).collect(),
         };
         Ok(ViewDims { shape, perm })
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 

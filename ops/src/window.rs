@@ -1,11 +1,7 @@
 //! Shared code of convolutions and poolings: windows that slide over up to three spatial dimensions.
 
-use crate::shape::computed;
-use optc_ir::Code;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{OpError, OpRef, Role};
-use optc_ir::size::{Remembered, Size};
-use optc_ir::types::Dim;
+use crate::prelude::*;
+use optc_ir::size::Remembered;
 use std::cell::RefCell;
 
 thread_local! {
