@@ -6,8 +6,8 @@
 //!
 //! A file has the struct of the operation's attributes with their defaults, and everything that the compiler needs to
 //! know about it: the shape rule with its numbered constraints (`operation-cN`), the reference semantics, effects,
-//! loops (the layout freedom follows from them) and the bytes moved. Element-wise operations without attributes are in
-//! two tables, `unary` and `binary`. Shared code has its own files: `shape` and `lists` check extents and lists,
+//! loops (the layout freedom follows from them) and the bytes moved. Most element-wise operations are lines of
+//! two tables, `unary` and `binary`; running sums, positions of extremes and norms of rows are tables too. Shared code has its own files: `shape` and `lists` check extents and lists,
 //! `window` computes sliding windows.
 
 mod arg;

@@ -6,11 +6,39 @@ use super::shared::{Shared, sanitized};
 use super::tuple::{Tree, boundary, parameters, result};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
-use optc_ir::op::{OpRef, Operation, Structure, ViewDims};
+use optc_ir::op::{OpError, OpRef, Operation, Structure, ViewDims};
 use optc_ir::{AttrDict, DType, Diagnostic, Dim, Func, Loc, Op, OpData, Size, TensorType, Value};
 use std::fmt::Write;
 
 pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
+
+/// The name of an operation's result, or the reason for which it is not written.
+pub(super) type Form<T = String> = Result<T, Unwritten>;
+
+/// The reason for which an operation is not written as instructions of its own.
+pub(super) enum Unwritten {
+    /// The format has no instructions for it: it becomes a custom call.
+    NoForm,
+    /// The program cannot be written.
+    Error(Box<Diagnostic>),
+}
+
+impl From<Box<Diagnostic>> for Unwritten {
+    fn from(error: Box<Diagnostic>) -> Unwritten {
+        Unwritten::Error(error)
+    }
+}
+
+impl From<OpError> for Unwritten {
+    fn from(_: OpError) -> Unwritten {
+        Unwritten::NoForm
+    }
+}
+
+/// A fact that an operation needs for its form.
+pub(super) fn known<T>(fact: Option<T>) -> Form<T> {
+    fact.ok_or(Unwritten::NoForm)
+}
 
 /// A function that writes one operation and names its results.
 pub(super) type WriteOp = fn(&mut Writer<'_>, Op) -> Outcome<()>;
@@ -374,9 +402,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The typed attributes of an operation; `None` if it is another operation or its attributes are invalid.
-    pub(super) fn typed<T: Operation>(&self, data: &OpData) -> Option<T> {
-        T::of(&self.op_ref(data)).ok()
+    /// The typed attributes of an operation.
+    ///
+    /// # Errors
+    /// It is another operation, or its attributes are invalid.
+    pub(super) fn typed<T: Operation>(&self, data: &OpData) -> Result<T, OpError> {
+        T::of(&self.op_ref(data))
     }
 
     /// The structure of an operation.
