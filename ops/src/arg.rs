@@ -1,5 +1,5 @@
-//! Shared code of `hbir.arg_max` and `hbir.arg_min`: the index of an extreme element along an axis. NaN counts as
-//! extreme.
+//! `hbir.arg_max` and `hbir.arg_min`: the index of the greatest or of the least element along `axis`, as si64 (ONNX
+//! `ArgMax` and `ArgMin`). NaN counts as extreme.
 
 use crate::lanes::Lanes;
 use crate::prelude::*;

@@ -1,4 +1,5 @@
-//! Shared code of normalizations: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`.
+//! `hbir.layer_norm` and `hbir.rms_norm`, and the shared code of normalizations:
+//! `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`.
 //!
 //! A normalization of trailing dimensions takes mean and variance over all dimensions from `axis` on. A normalization
 //! over channels has operands with one number for each channel (dimension 1): scale and bias, and perhaps mean and

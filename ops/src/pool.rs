@@ -5,6 +5,51 @@
 use crate::prelude::*;
 use crate::window::{self, Slide, Stated, sizes, spatial_dims, three};
 
+/// Declares a pooling: the attributes that all of them have, then its own.
+macro_rules! pool_attributes {
+    ($(#[$doc:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        attributes! {
+            $(#[$doc])*
+            pub struct $name {
+                /// The extent of the window along each spatial dimension.
+                kernel: Vec<i64>,
+                /// The distance in elements from one window to the next along each spatial dimension; 1 when absent.
+                strides: Option<Vec<i64>>,
+                /// The distance in elements between adjacent positions of a window along each spatial dimension; 1 when absent.
+                dilations: Option<Vec<i64>>,
+                /// The padding before each spatial dimension, then the padding after each; 0 when absent.
+                pads: Option<Vec<i64>>,
+                /// True if the last window may reach beyond the padding.
+                ceil_mode: bool = false,
+                $($own)*
+            }
+        }
+
+        impl $name {
+            /// The window as stated.
+            #[must_use]
+            pub fn stated(&self) -> $crate::Stated<'_> {
+                $crate::Stated {
+                    strides: self.strides.as_deref(),
+                    dilations: self.dilations.as_deref(),
+                    pads: self.pads.as_deref(),
+                }
+            }
+
+            /// The window along each spatial dimension.
+            ///
+            /// # Errors
+            /// The operand is not of rank 3 to 5 (`pool-c1`), or a list does not have one size for each spatial
+            /// dimension (`pool-c2`).
+            pub fn slides(&self, op: &OpRef<'_>) -> Result<Vec<$crate::Slide>, OpError> {
+                pool::slides(op, &self.kernel, self.stated())
+            }
+        }
+    };
+}
+
+pub(crate) use pool_attributes;
+
 /// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` have one size for each spatial dimension (`pads`
 /// two).
 pub(crate) fn slides(
