@@ -1,15 +1,16 @@
 //! Operations that become several instructions: reductions, products.
 
 use super::elementwise::Elementwise;
-use super::func::{Form, Outcome, Unwritten, Writer, list};
+use super::func::{Outcome, Writer, list};
 use super::number::limits;
 use super::shape::{dtype_name, tensor_text};
+use crate::unwritten::{Form, Unwritten};
 use optc_ir::op::{Combine, Operation};
 use optc_ir::{DType, Dim, OpData, Sign, TensorType};
 use optc_ops::{Linear, Matmul, Reduce, ReduceKind};
 
 /// The name of the result; nothing where the operation is none of these.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         Reduce::NAME => reduce(w, data, ty),
         Matmul::NAME => matmul(w, data, ty),
@@ -78,7 +79,7 @@ fn reduction_step(kind: ReduceKind, dtype: DType) -> (&'static str, String) {
     }
 }
 
-fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
     let about = w.typed::<Reduce>(data)?;
     let mut axes = about.reduced(&w.op_ref(data))?;
@@ -116,7 +117,7 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
 }
 
 /// numpy's product of operands of rank 2 or more, as a dot over broadcast batches.
-fn matmul(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn matmul(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let (a, b) = (
         w.tensor(data.operands[0])?.clone(),
         w.tensor(data.operands[1])?.clone(),
@@ -156,7 +157,7 @@ fn matmul(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
     Ok(w.put(ty, "dot", &names, &attrs)?)
 }
 
-fn linear(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn linear(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let names = [w.name(data.operands[0])?, w.name(data.operands[1])?];
     let last = w.tensor(data.operands[0])?.rank().saturating_sub(1);
     let attrs = format!(", lhs_contracting_dims={{{last}}}, rhs_contracting_dims={{1}}");

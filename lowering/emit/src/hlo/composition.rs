@@ -5,14 +5,15 @@
 
 use super::compose::{combination, reduced};
 use super::elementwise::Elementwise;
-use super::func::{Form, Outcome, Writer, known, list};
+use super::func::{Outcome, Writer, list};
 use super::norms::wide;
 use super::shape::{shaped, sizes};
+use crate::unwritten::{Form, known};
 use optc_ir::op::{Combine, Composition, Expr, Stage};
 use optc_ir::{OpData, TensorType};
 
 /// Writes an operation that has a composition and returns the name of the result. Any other operation has no form here.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let composition = known(w.shared.registry.composition(&w.op_ref(data)))?;
     let ty_of_stages = wide(ty);
     let lanes = Lanes::of(&composition, &ty_of_stages);
@@ -115,7 +116,7 @@ impl Stages<'_> {
     }
 
     /// An expression of each element.
-    fn each(&mut self, w: &mut Writer<'_>, expr: &Expr) -> Form {
+    fn each(&mut self, w: &mut Writer<'_>, expr: &Expr) -> Form<String> {
         let mut operands = Vec::with_capacity(self.made.len());
         for i in 0..self.made.len() {
             let name = match expr.reads(i) {
@@ -152,7 +153,13 @@ impl Stages<'_> {
     }
 
     /// A number for each combination of elements.
-    fn combined(&self, w: &mut Writer<'_>, combine: Combine, mut x: String, then: &Expr) -> Form {
+    fn combined(
+        &self,
+        w: &mut Writer<'_>,
+        combine: Combine,
+        mut x: String,
+        then: &Expr,
+    ) -> Form<String> {
         let (lanes, dtype) = (&self.lanes, self.ty.dtype);
         if let Some(cut) = &lanes.cut {
             x = w.put(cut, "reshape", &[x], "")?;

@@ -1,13 +1,14 @@
 //! Element-wise operations, by their expressions.
 
-use super::func::{Form, Outcome, Writer, known};
+use super::func::{Outcome, Writer};
 use super::number::{is_unsigned, number_text};
+use crate::unwritten::{Form, known};
 use optc_ir::op::{Binary, Direction, Expr, ExprBuilder, Operation, Unary};
 use optc_ir::{DType, Diagnostic, OpData, TensorType};
 use optc_ops::Relu;
 
 /// The name of the result; nothing where the operation has no expression. Operands have the shape of the result.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let expr = match &*data.name {
         // XLA has no other form of it.
         Relu::NAME => Some(Expr::A.max(0.0)),

@@ -12,34 +12,6 @@ use std::fmt::Write;
 
 pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
 
-/// The name of an operation's result, or the reason for which it is not written.
-pub(super) type Form<T = String> = Result<T, Unwritten>;
-
-/// The reason for which an operation is not written as instructions of its own.
-pub(super) enum Unwritten {
-    /// The format has no instructions for it: it becomes a custom call.
-    NoForm,
-    /// The program cannot be written.
-    Error(Box<Diagnostic>),
-}
-
-impl From<Box<Diagnostic>> for Unwritten {
-    fn from(error: Box<Diagnostic>) -> Unwritten {
-        Unwritten::Error(error)
-    }
-}
-
-impl From<OpError> for Unwritten {
-    fn from(_: OpError) -> Unwritten {
-        Unwritten::NoForm
-    }
-}
-
-/// A fact that an operation needs for its form.
-pub(super) fn known<T>(fact: Option<T>) -> Form<T> {
-    fact.ok_or(Unwritten::NoForm)
-}
-
 /// A function that writes one operation and names its results.
 pub(super) type WriteOp = fn(&mut Writer<'_>, Op) -> Outcome<()>;
 
@@ -393,13 +365,7 @@ impl<'a> Writer<'a> {
     where
         'a: 'b,
     {
-        let func: &'b Func = self.func;
-        OpRef {
-            name: &data.name,
-            operands: data.operands.iter().map(|&v| func.ty(v)).collect(),
-            results: data.results.iter().map(|&v| func.ty(v)).collect(),
-            props: &data.props,
-        }
+        self.func.op_ref_of(data)
     }
 
     /// The typed attributes of an operation.

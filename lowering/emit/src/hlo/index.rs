@@ -3,9 +3,10 @@
 //! Example: the elements 9, 7 and 5 of a line are a `slice` with `slice={[5:10:2]}`, then a `reverse`.
 
 use super::custom::custom_call;
-use super::func::{Form, Outcome, Unwritten, Writer, known, list};
+use super::func::{Outcome, Writer, list};
 use super::number::element_text;
 use super::shape::{shaped, sizes, tensor_text};
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::{Operation, Structure};
 use optc_ir::{Attr, DType, Dim, Op, OpData, Size, TensorType, Value};
 use optc_ops::{
@@ -14,7 +15,7 @@ use optc_ops::{
 };
 
 /// Writes one of these operations and returns the name of the result. Any other operation has no form here.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         Slice::NAME => slice(w, data, ty),
         Subview::NAME => subview(w, data, ty),
@@ -26,12 +27,12 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form 
     }
 }
 
-fn slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let parts = w.typed::<Slice>(data)?.parts(&w.op_ref(data))?;
     part(w, data, ty, &parts)
 }
 
-fn subview(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn subview(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let subview = w.typed::<Subview>(data)?;
     if subview.broadcast {
         return Ok(w.spread(data.operands[0], ty)?);
@@ -61,7 +62,7 @@ fn range(part: &SlicePart) -> Option<(String, bool)> {
 }
 
 /// A slice, then a reversal of the dimensions with a negative stride.
-fn part(w: &mut Writer<'_>, data: &OpData, ty: &TensorType, parts: &[SlicePart]) -> Form {
+fn part(w: &mut Writer<'_>, data: &OpData, ty: &TensorType, parts: &[SlicePart]) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
     let ranges: Option<Vec<(String, bool)>> = parts.iter().map(range).collect();
     let Some(ranges) = ranges else {
@@ -86,7 +87,12 @@ fn part(w: &mut Writer<'_>, data: &OpData, ty: &TensorType, parts: &[SlicePart])
 }
 
 /// As [`part`] for unknown sizes: an operation of StableHLO that takes the sizes as operands.
-fn sized_part(w: &mut Writer<'_>, data: &OpData, ty: &TensorType, parts: &[SlicePart]) -> Form {
+fn sized_part(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    parts: &[SlicePart],
+) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
     let (mut starts, mut limits, mut steps) = (Vec::new(), Vec::new(), Vec::new());
     let (mut backward, mut whole) = (Vec::new(), true);
@@ -131,7 +137,7 @@ fn sized_part(w: &mut Writer<'_>, data: &OpData, ty: &TensorType, parts: &[Slice
 }
 
 /// The starts are converted to one element type, which HLO requires.
-fn update_slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn update_slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let mut names = Vec::with_capacity(data.operands.len());
     let mut starts: Option<DType> = None;
     for (i, &value) in data.operands.iter().enumerate() {
@@ -173,7 +179,7 @@ pub(super) fn split(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     Ok(())
 }
 
-fn pad(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn pad(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let pad = w.typed::<Pad>(data)?;
     if pad.mode != PadMode::Constant || ty.rank() == 0 {
         return Err(Unwritten::NoForm);
@@ -188,7 +194,7 @@ fn pad(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
     Ok(w.put(ty, "pad", &[x, fill], &attrs)?)
 }
 
-fn tile(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn tile(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
     let (shape, Tile { repeats }) = (known(sizes(&from))?, w.typed(data)?);
     let mut wide = Vec::with_capacity(2 * shape.len());
@@ -226,7 +232,7 @@ pub(super) fn is_bounded(w: &Writer<'_>, indices: Value) -> bool {
     moved && is_bounded(w, data.operands[0])
 }
 
-fn gather(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn gather(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
     let places = w.tensor(data.operands[1])?.clone();
     let axis = w.typed::<Gather>(data)?.along(&w.op_ref(data))?;

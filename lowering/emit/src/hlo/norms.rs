@@ -4,14 +4,15 @@
 //! centred operand by it.
 
 use super::elementwise::Elementwise;
-use super::func::{Form, Outcome, Unwritten, Writer, known, list};
+use super::func::{Outcome, Writer, list};
 use super::shape::{shaped, sizes};
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, TensorType, Value};
 use optc_ops::{BatchNorm, RotaryEmbedding};
 
 /// Writes one of these operations and returns the name of the result. Any other operation has no form here.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         BatchNorm::NAME => batch_norm(w, data, ty),
         RotaryEmbedding::NAME => rotary_embedding(w, data, ty),
@@ -53,7 +54,7 @@ fn by_channel(w: &mut Writer<'_>, x: String, ty: &TensorType) -> Outcome<String>
     w.put(ty, "broadcast", &[x], ", dimensions={1}")
 }
 
-fn batch_norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn batch_norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let BatchNorm { epsilon } = w.typed(data)?;
     let &[x, scale, bias, mean, variance] = &data.operands[..] else {
         return Err(Unwritten::NoForm);
@@ -82,7 +83,7 @@ fn angles(
     table: Value,
     pairs: &TensorType,
     sequence: usize,
-) -> Form {
+) -> Form<String> {
     let shape = known(sizes(w.tensor(table)?))?;
     let (mut name, mut own) = channel_numbers(w, table)?;
     if let Some(&positions) = data.operands.get(3) {
@@ -138,7 +139,7 @@ fn halves(
 }
 
 /// The first elements of the last dimension are rotated in pairs; the others are unchanged.
-fn rotary_embedding(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn rotary_embedding(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let (about, shape) = (w.typed::<RotaryEmbedding>(data)?, known(sizes(ty))?);
     let sequence = about.sequence()?;
     let size = known(about.rotated(&w.op_ref(data))?)?;

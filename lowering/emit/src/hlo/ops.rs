@@ -6,12 +6,13 @@
 use super::compose;
 use super::constant::constant;
 use super::custom::{custom_call, result_shape};
-use super::func::{Form, Outcome, Unwritten, Writer, list};
+use super::func::{Outcome, Writer, list};
 use super::line::Inside;
 use super::shape::tensor_text;
 use super::tuple::Tree;
 use super::{composition, elementwise, index, norms, places, scaled, windows};
 use crate::codes;
+use crate::unwritten::{Form, Unwritten, first};
 use optc_ir::op::{AttrValue, Operation, Structure};
 use optc_ir::{Attr, Diagnostic, Dim, Op, OpData, TensorType, Value};
 use optc_layout::{ViewMap, propagate};
@@ -60,7 +61,7 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
 }
 
 /// The name of the result of an operation on tensors.
-fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Form {
+fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Form<String> {
     let ty = w.tensor(data.results[0])?.clone();
     let args = &data.operands;
     Ok(match &*data.name {
@@ -82,7 +83,7 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Form {
         Concat::NAME => concat(w, data, &ty)?,
         DotGeneral::NAME => dot(w, data, &ty)?,
         _ => {
-            for family in [
+            let families = [
                 elementwise::write,
                 compose::write,
                 norms::write,
@@ -91,24 +92,19 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Form {
                 places::write,
                 scaled::write,
                 windows::write,
-            ] {
-                match family(w, data, &ty) {
-                    Err(Unwritten::NoForm) => {}
-                    written => return written,
-                }
-            }
-            return Err(Unwritten::NoForm);
+            ];
+            first(families, |family| family(w, data, &ty))?
         }
     })
 }
 
-fn transpose(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn transpose(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let perm = w.typed::<Transpose>(data)?.permutation(&w.op_ref(data))?;
     let attrs = format!(", dimensions={}", list(&perm));
     Ok(w.one("transpose", data.operands[0], ty, &attrs)?)
 }
 
-fn iota(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn iota(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let axis = w.typed::<Iota>(data)?.along(&w.op_ref(data))?;
     let attrs = format!(", iota_dimension={axis}");
     Ok(w.put(ty, "iota", &[], &attrs)?)
@@ -207,7 +203,7 @@ fn identity(w: &mut Writer<'_>, x: Value, ty: &TensorType) -> Outcome<String> {
     w.one(if near { "bitcast" } else { "copy" }, x, ty, "")
 }
 
-fn concat(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn concat(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let axis = w.typed::<Concat>(data)?.along(&w.op_ref(data))?;
     let mut names = Vec::with_capacity(data.operands.len());
     for &arg in &data.operands {
@@ -217,7 +213,7 @@ fn concat(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
     Ok(w.put(ty, "concatenate", &names, &attrs)?)
 }
 
-fn dot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn dot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let pairing = w.typed::<DotGeneral>(data)?.pairing(&w.op_ref(data))?;
     let names = [w.name(data.operands[0])?, w.name(data.operands[1])?];
     let mut attrs = String::new();

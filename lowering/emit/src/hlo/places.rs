@@ -7,10 +7,11 @@
 use super::compose::reduced;
 use super::custom::custom_call;
 use super::elementwise::Elementwise;
-use super::func::{Form, Outcome, Unwritten, Writer, known, list};
+use super::func::{Outcome, Writer, list};
 use super::index::is_bounded;
 use super::number::{is_unsigned, limits};
 use super::shape::{dtype_name, shaped, sizes, tensor_text};
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Op, OpData, TensorType, Value};
 use optc_ops::{
@@ -19,7 +20,7 @@ use optc_ops::{
 };
 
 /// Writes one of these operations and returns the name of the result. Any other operation has no form here.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         ArgMax::NAME => {
             let typed = w.typed::<ArgMax>(data)?;
@@ -108,7 +109,7 @@ fn coordinates(
 
 /// The full coordinates for a tensor of indices along `axis`: the position of the index itself, with the coordinate
 /// along `axis` replaced by the index.
-fn element_places(w: &mut Writer<'_>, indices: Value, axis: usize, extent: u64) -> Form {
+fn element_places(w: &mut Writer<'_>, indices: Value, axis: usize, extent: u64) -> Form<String> {
     let shape = known(sizes(w.tensor(indices)?))?;
     let (name, ty) = from_the_start(w, indices, &[extent])?;
     let column = shaped(&ty, &[&shape[..], &[1]].concat());
@@ -124,7 +125,7 @@ fn element_places(w: &mut Writer<'_>, indices: Value, axis: usize, extent: u64) 
     Ok(coordinates(w, &parts, &shape, &ty)?)
 }
 
-fn gather_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn gather_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let from = known(sizes(w.tensor(data.operands[0])?))?;
     let axis = w.typed::<GatherElements>(data)?.along(&w.op_ref(data))?;
     let places = element_places(w, data.operands[1], axis, from[axis])?;
@@ -140,7 +141,7 @@ fn gather_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
     Ok(w.put(ty, "gather", &[x, places], &attrs)?)
 }
 
-fn gather_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn gather_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let (x, indices) = (data.operands[0], data.operands[1]);
     let mut slices = known(sizes(w.tensor(x)?))?;
     let given = known(sizes(w.tensor(indices)?))?;
@@ -204,7 +205,7 @@ fn update(w: &mut Writer<'_>, reduction: ScatterReduction, dtype: DType) -> Stri
     }
 }
 
-fn scatter_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn scatter_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let (typed, shape) = (w.typed::<ScatterElements>(data)?, known(sizes(ty))?);
     let axis = typed.along(&w.op_ref(data))?;
     let places = element_places(w, data.operands[1], axis, shape[axis])?;
@@ -220,7 +221,7 @@ fn scatter_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form 
     Ok(w.put(ty, "scatter", &operands, &attrs)?)
 }
 
-fn scatter_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn scatter_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let given = known(sizes(w.tensor(data.operands[1])?))?;
     let updates = w.tensor(data.operands[2])?.rank();
     let (shape, ScatterNd { reduction }) = (known(sizes(ty))?, w.typed(data)?);
@@ -249,7 +250,7 @@ fn arg(
     data: &OpData,
     ty: &TensorType,
     (axis, last, greatest): (usize, bool, bool),
-) -> Form {
+) -> Form<String> {
     let from = w.tensor(data.operands[0])?.without_layout();
     let shape = known(sizes(&from))?;
     let x = w.name(data.operands[0])?;
@@ -297,7 +298,7 @@ fn arg(
     Ok(w.put(ty, "reshape", &[found], "")?)
 }
 
-fn one_hot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn one_hot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let shape = known(sizes(ty))?;
     let axis = w.typed::<OneHot>(data)?.along(&w.op_ref(data))?;
     let (places, own) = from_the_start(w, data.operands[0], &[shape[axis]])?;
@@ -325,7 +326,7 @@ fn one_hot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
     Ok(w.put(ty, "select", &[marked, on, off], "")?)
 }
 
-fn trilu(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn trilu(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let (Trilu { k, upper }, shape) = (w.typed(data)?, known(sizes(ty))?);
     let &[.., rows, columns] = &shape[..] else {
         return Err(Unwritten::NoForm);

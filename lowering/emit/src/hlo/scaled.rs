@@ -3,16 +3,17 @@
 //! Example: `hbir.quantize` is a `divide` by the broadcast scale, `round-nearest-even`, an `add` of the broadcast zero
 //! point, `maximum` and `minimum` with the limits of the integer type, and a `convert`.
 
-use super::func::{Form, Outcome, Unwritten, Writer, known, list};
+use super::func::{Outcome, Writer, list};
 use super::norms::wide;
 use super::number::{float_text, limits};
 use super::shape::{shaped, sizes, tensor_text};
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, TensorType, Value};
 use optc_ops::{Dequantize, Einsum, Equation, Index, Interpolation, Quantize, Resize};
 
 /// Writes one of these operations and returns the name of the result. Any other operation has no form here.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         Dequantize::NAME => {
             let axis = w.typed::<Dequantize>(data)?.along(&w.op_ref(data))?;
@@ -74,7 +75,12 @@ fn of_type(ty: &TensorType, dtype: DType) -> TensorType {
     }
 }
 
-fn quantize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType, axis: Option<usize>) -> Form {
+fn quantize(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    axis: Option<usize>,
+) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
     if 32 < bits(ty.dtype) {
         return Err(Unwritten::NoForm);
@@ -110,7 +116,12 @@ fn quantize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType, axis: Option<usi
     Ok(w.put(ty, "convert", &[y], "")?)
 }
 
-fn dequantize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType, axis: Option<usize>) -> Form {
+fn dequantize(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    axis: Option<usize>,
+) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
     let zero = data.operands.get(2).copied();
     // The difference of integers of more than 16 bits may not fit f32 exactly.
@@ -132,7 +143,7 @@ fn dequantize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType, axis: Option<u
 /// The largest number of elements that one position of an interpolation reads.
 const MAX_TAPS: usize = 32;
 
-fn resize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn resize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let steps = known(w.typed::<Resize>(data)?.interpolations(&w.op_ref(data)))?;
     let from = w.tensor(data.operands[0])?.clone();
     let mut shape = known(sizes(&from))?;
@@ -268,7 +279,7 @@ impl Sides {
 }
 
 /// The transpose of one operand, or a dot of two operands and a transpose.
-fn einsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn einsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let equation = w.typed::<Einsum>(data)?.equation(&w.op_ref(data))?;
     if let Some(perm) = equation.permutation() {
         let from = w.tensor(data.operands[0])?.clone();

@@ -4,15 +4,16 @@
 //! `window={size=3x3 stride=2x2 pad=1_0x1_0}`: the last window ends at the last element, so the padding at the end is
 //! 0.
 
-use super::func::{Form, Outcome, Unwritten, Writer, known};
+use super::func::{Outcome, Writer};
 use super::number::{float_text, limits};
 use super::shape::dtype_name;
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, Size, TensorType};
 use optc_ops::{AvgPool, Conv, Cumprod, Cumsum, MaxPool, Slide};
 
 /// Writes one of these operations and returns the name of the result. Any other operation has no form here.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         Conv::NAME => conv(w, data, ty),
         MaxPool::NAME => max_pool(w, data, ty),
@@ -138,7 +139,7 @@ fn conv_window(slides: &[Slide], transposed: bool, xs: &[u64], ys: &[u64]) -> St
     window
 }
 
-fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let conv = w.typed::<Conv>(data)?;
     let (slides, groups) = (conv.slides(&w.op_ref(data))?, conv.groups()?);
     let transposed = conv.transposed;
@@ -206,7 +207,7 @@ impl PoolWindow {
     }
 }
 
-fn max_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn max_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let slides = w.typed::<MaxPool>(data)?.slides(&w.op_ref(data))?;
     let x = w.tensor(data.operands[0])?;
     let (xs, ys) = known(extents(x, ty, &slides, false))?;
@@ -216,7 +217,7 @@ fn max_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
     Ok(windowed(w, &name, ("maximum", &least), &window.text, ty)?)
 }
 
-fn avg_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form {
+fn avg_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let pool = w.typed::<AvgPool>(data)?;
     let slides = pool.slides(&w.op_ref(data))?;
     let x = w.tensor(data.operands[0])?.clone();
@@ -268,7 +269,7 @@ fn running(
     ty: &TensorType,
     run: Run,
     (opcode, init): (&str, &str),
-) -> Form {
+) -> Form<String> {
     let (axis, rank) = (run.axis, ty.rank());
     let size = known(ty.dims.get(axis).and_then(Dim::size))?;
     let open = size.as_constant().is_none();
