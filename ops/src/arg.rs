@@ -129,14 +129,12 @@ pub(crate) fn element_order(x: &Tensor, i: usize, j: usize) -> std::cmp::Orderin
 codes! {
     const CODES;
 
-    ARG_C1 = Code::program(
-        "arg-c1",
+    ARG_C1 = program(
         "`hbir.arg_max` or `hbir.arg_min` names an axis that its operand does not have",
         r#"%0 = "hbir.arg_max"(%x) <{axis = 2}> : (tensor<2x3xf32>) -> tensor<2x1xsi64>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    ARG_C2 = Code::program(
-        "arg-c2",
+    ARG_C2 = program(
         "`hbir.arg_max` or `hbir.arg_min` goes along an axis without elements, which has no greatest or least one",
         r#"%0 = "hbir.arg_min"(%x) <{axis = 1}> : (tensor<2x0xf32>) -> tensor<2x1xsi64>"#,
         "take the position along an axis of at least one element",

@@ -117,26 +117,22 @@ binary! {
 codes! {
     pub(crate) const CODES;
 
-    BINARY_C1 = Code::program(
-        "binary-c1",
+    BINARY_C1 = program(
         "the two operands of an element-wise operation have different element types",
         r#"%0 = "hbir.add"(%x, %y) : (tensor<2xf32>, tensor<2xsi32>) -> tensor<2xf32>"#,
         "convert one of them with `hbir.cast`",
     );
-    BINARY_C2 = Code::program(
-        "binary-c2",
+    BINARY_C2 = program(
         "an element-wise operation of two operands is not defined for their element type: arithmetic wants numbers, `and`, `or`, `xor` want `i1`, the `bit_` forms want integers",
         r#"%0 = "hbir.sub"(%x, %y) : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>"#,
         "use the operation for this type (`hbir.xor` for booleans, `hbir.bit_and` for integers), or cast first",
     );
-    BINARY_C3 = Code::program(
-        "binary-c3",
+    BINARY_C3 = program(
         "the shapes of the two operands do not broadcast: in some dimension, counted from the last, the sizes differ and none is 1",
         r#"%0 = "hbir.mul"(%x, %y) : (tensor<2xf32>, tensor<3xf32>) -> tensor<2xf32>"#,
         "insert unit dimensions with `hbir.reshape` so that the dimensions that belong together line up from the right",
     );
-    BINARY_C4 = Code::program(
-        "binary-c4",
+    BINARY_C4 = program(
         "the slope of `hbir.prelu` would enlarge the result: it must broadcast to the shape of the first operand",
         r#"%0 = "hbir.prelu"(%x, %y) : (tensor<2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>"#,
         "give the slope the shape of the first operand, or one that broadcasts to it",

@@ -43,8 +43,7 @@ impl Operation for BitcastConvert {
 codes! {
     const CODES;
 
-    BITCAST_CONVERT_C1 = Code::program(
-    "bitcast-convert-c1",
+    BITCAST_CONVERT_C1 = program(
     "`hbir.bitcast_convert` reads elements as a type of another width, or `i1`, which has no bits of its own",
     r#"%0 = "hbir.bitcast_convert"(%x) <{to = si16}> : (tensor<2xf32>) -> tensor<2xsi16>"#,
     "read the bits as a type of the same width; `hbir.cast` converts the numbers",

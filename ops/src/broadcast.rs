@@ -145,14 +145,12 @@ pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
 codes! {
     const CODES;
 
-    BROADCAST_C1 = Code::program(
-        "broadcast-c1",
+    BROADCAST_C1 = program(
         "an entry of `shape` is neither a size, nor the name of a symbol, nor -1",
         r#"%0 = "hbir.broadcast"(%x) <{shape = [-2]}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "write sizes from 0 on, names in quotation marks, or -1 where the size of the operand stays",
     );
-    BROADCAST_C2 = Code::program(
-        "broadcast-c2",
+    BROADCAST_C2 = program(
         "the operand does not broadcast to the shape: a size of the operand that is not 1 differs from the one wanted",
         r#"%0 = "hbir.broadcast"(%x) <{shape = [3]}> : (tensor<2xf32>) -> tensor<3xf32>"#,
         "broadcast only dimensions of size 1, or use `hbir.tile` to repeat longer ones",

@@ -67,8 +67,7 @@ pub(crate) fn by_the_interpreter() -> EvalError {
 codes! {
     pub(crate) const CODES;
 
-    CALL_C1 = Code::program(
-    "call-c1",
+    CALL_C1 = program(
     "the attribute `callee` of `hbir.call` is not the name of a function",
     r#"%0 = "hbir.call"(%x) <{callee = "f"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
     "write the name as a symbol: `callee = @f`",

@@ -47,8 +47,7 @@ impl Operation for Cast {
 codes! {
     const CODES;
 
-    CAST_C1 = Code::program(
-    "cast-c1",
+    CAST_C1 = program(
     "`hbir.cast` makes a complex number of something else, or something else of a complex number",
     r#"%0 = "hbir.cast"(%x) <{to = f32}> : (tensor<2xcomplex<f32>>) -> tensor<2xf32>"#,
     "complex numbers are stored and moved only: take the parts in an operation of the format, kept as `hbir.opaque`",

@@ -35,20 +35,17 @@ impl Operation for Compare {
 codes! {
     const CODES;
 
-    COMPARE_C1 = Code::program(
-        "compare-c1",
+    COMPARE_C1 = program(
         "the two operands of `hbir.compare` have different element types",
         r#"%0 = "hbir.compare"(%x, %y) <{direction = "eq"}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<2xi1>"#,
         "convert one of them with `hbir.cast`",
     );
-    COMPARE_C2 = Code::program(
-        "compare-c2",
+    COMPARE_C2 = program(
         "the attribute `direction` of `hbir.compare` is no known comparison",
         r#"%0 = "hbir.compare"(%x, %y) <{direction = "above"}> : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>"#,
         "use one of the directions that the message lists",
     );
-    COMPARE_C3 = Code::program(
-        "compare-c3",
+    COMPARE_C3 = program(
         "the shapes of the two operands of `hbir.compare` do not broadcast",
         r#"%0 = "hbir.compare"(%x, %y) <{direction = "eq"}> : (tensor<2xf32>, tensor<3xf32>) -> tensor<2xi1>"#,
         "make the sizes equal, or 1, in every dimension counted from the last",

@@ -154,20 +154,17 @@ fn join(a: &[Dim], b: &[Dim], axis: usize) -> Option<Vec<Dim>> {
 codes! {
     const CODES;
 
-    CONCAT_C1 = Code::program(
-        "concat-c1",
+    CONCAT_C1 = program(
         "the operands of `hbir.concat` have different element types",
         r#"%0 = "hbir.concat"(%x, %y) <{axis = 0}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<4xf32>"#,
         "cast the operands to one element type",
     );
-    CONCAT_C2 = Code::program(
-        "concat-c2",
+    CONCAT_C2 = program(
         "`hbir.concat` names an axis that its operands do not have",
         r#"%0 = "hbir.concat"(%x) <{axis = 1}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    CONCAT_C3 = Code::program(
-        "concat-c3",
+    CONCAT_C3 = program(
         "the operands of `hbir.concat` differ in rank, or in a size beside the axis",
         r#"%0 = "hbir.concat"(%x, %y) <{axis = 0}> : (tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<4x2xf32>"#,
         "all sizes but that of the axis must agree; transpose or reshape the operand that differs",

@@ -63,8 +63,7 @@ fn merged(dims: &[Dim]) -> Dim {
 codes! {
     const CODES;
 
-    FLATTEN_C1 = Code::program(
-    "flatten-c1",
+    FLATTEN_C1 = program(
     "`axis` of `hbir.flatten` lies outside 0 to the rank",
     r#"%0 = "hbir.flatten"(%x) <{axis = 3}> : (tensor<2x3xf32>) -> tensor<6x1xf32>"#,
     "the axis is where the dimensions are parted: 0 to the rank, negative numbers from the end",

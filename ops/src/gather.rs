@@ -205,14 +205,12 @@ pub(crate) fn position(index: i64, n: usize) -> Result<usize, EvalError> {
 codes! {
     const CODES;
 
-    GATHER_C1 = Code::program(
-        "gather-c1",
+    GATHER_C1 = program(
         "`hbir.gather` names an axis that its first operand does not have",
         r#"%0 = "hbir.gather"(%x, %y) <{axis = 2}> : (tensor<2x3xf32>, tensor<2xsi64>) -> tensor<2x3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    GATHER_C2 = Code::program(
-        "gather-c2",
+    GATHER_C2 = program(
         "the indices of `hbir.gather` are no integers",
         r#"%0 = "hbir.gather"(%x, %y) : (tensor<2x3xf32>, tensor<2xf32>) -> tensor<2x3xf32>"#,
         "cast the indices to `si64` or `si32`",

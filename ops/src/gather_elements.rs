@@ -105,26 +105,22 @@ pub(crate) fn element_places(
 codes! {
     const CODES;
 
-    GATHER_ELEMENTS_C1 = Code::program(
-        "gather-elements-c1",
+    GATHER_ELEMENTS_C1 = program(
         "`hbir.gather_elements` names an axis that its first operand does not have",
         r#"%0 = "hbir.gather_elements"(%x, %y) <{axis = 2}> : (tensor<2x3xf32>, tensor<2x2xsi64>) -> tensor<2x2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    GATHER_ELEMENTS_C2 = Code::program(
-        "gather-elements-c2",
+    GATHER_ELEMENTS_C2 = program(
         "the indices of `hbir.gather_elements` are no integers",
         r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>"#,
         "cast the indices to `si64` or `si32`",
     );
-    GATHER_ELEMENTS_C3 = Code::program(
-        "gather-elements-c3",
+    GATHER_ELEMENTS_C3 = program(
         "indices and first operand of `hbir.gather_elements` differ in rank",
         r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2xsi64>) -> tensor<2xf32>"#,
         "give the indices one dimension for each of the first operand",
     );
-    GATHER_ELEMENTS_C4 = Code::program(
-        "gather-elements-c4",
+    GATHER_ELEMENTS_C4 = program(
         "beside the axis the indices of `hbir.gather_elements` are longer than the first operand",
         r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2x4xsi64>) -> tensor<2x4xf32>"#,
         "cut the indices to the extents of the first operand",

@@ -164,20 +164,17 @@ pub(crate) fn indexed_all(op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
 codes! {
     const CODES;
 
-    GATHER_ND_C1 = Code::program(
-        "gather-nd-c1",
+    GATHER_ND_C1 = program(
         "`batch_dims` of `hbir.gather_nd` counts dimensions that operand and indices do not share with equal sizes",
         r#"%0 = "hbir.gather_nd"(%x, %y) <{batch_dims = 2}> : (tensor<2x3xf32>, tensor<2x2xsi64>) -> tensor<2xf32>"#,
         "count only leading dimensions of equal size, fewer than the indices have",
     );
-    GATHER_ND_C2 = Code::program(
-        "gather-nd-c2",
+    GATHER_ND_C2 = program(
         "the indices of `hbir.gather_nd` are no integers",
         r#"%0 = "hbir.gather_nd"(%x, %y) : (tensor<2x3xf32>, tensor<2x2xf32>) -> tensor<2xf32>"#,
         "cast the indices to `si64` or `si32`",
     );
-    GATHER_ND_C3 = Code::program(
-        "gather-nd-c3",
+    GATHER_ND_C3 = program(
         "the last dimension of the indices is unknown, or longer than the dimensions that are left to index",
         r#"%0 = "hbir.gather_nd"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xsi64>) -> tensor<2xf32>"#,
         "the last dimension holds one index tuple: at most as many numbers as the first operand has dimensions",

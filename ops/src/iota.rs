@@ -70,14 +70,12 @@ pub(crate) fn source(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
 codes! {
     const CODES;
 
-    IOTA_C1 = Code::program(
-        "iota-c1",
+    IOTA_C1 = program(
         "`hbir.iota` names an axis that its result does not have",
         r#"%0 = "hbir.iota"() <{axis = 1}> : () -> tensor<3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    IOTA_C2 = Code::program(
-        "iota-c2",
+    IOTA_C2 = program(
         "`hbir.iota` of booleans, wanted numbers",
         r#"%0 = "hbir.iota"() <{axis = 0}> : () -> tensor<3xi1>"#,
         "count in an integer or float type",

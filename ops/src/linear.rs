@@ -103,32 +103,27 @@ fn check_bias(op: &OpRef<'_>, n: &Dim, dtype: DType) -> Result<(), OpError> {
 codes! {
     const CODES;
 
-    LINEAR_C1 = Code::program(
-        "linear-c1",
+    LINEAR_C1 = program(
         "the operands of `hbir.linear` have different element types",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<4x3xf16>) -> tensor<2x4xf32>"#,
         "convert one of them with `hbir.cast`",
     );
-    LINEAR_C2 = Code::program(
-        "linear-c2",
+    LINEAR_C2 = program(
         "the input of `hbir.linear` is a scalar, wanted rank 1 or more",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<f32>, tensor<4x3xf32>) -> tensor<4xf32>"#,
         "the last dimension of the input is the one that is contracted",
     );
-    LINEAR_C3 = Code::program(
-        "linear-c3",
+    LINEAR_C3 = program(
         "the weights of `hbir.linear` are not of rank 2",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<4xf32>) -> tensor<2x4xf32>"#,
         "the weights are [N, K]; use `hbir.matmul` for batches of weights",
     );
-    LINEAR_C4 = Code::program(
-        "linear-c4",
+    LINEAR_C4 = program(
         "the last dimension of the input and of the weights differ",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>"#,
         "the weights are [N, K], as torch has them; `hbir.matmul` takes [K, N]",
     );
-    LINEAR_C5 = Code::program(
-        "linear-c5",
+    LINEAR_C5 = program(
         "the bias of `hbir.linear` is not a vector of as many elements as the weights have rows",
         r#"%0 = "hbir.linear"(%x, %y, %z) : (tensor<2x3xf32>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<2x4xf32>"#,
         "give a bias [N] for weights [N, K]",

@@ -328,38 +328,32 @@ fn broadcast_floats(x: &Tensor, shape: &[usize]) -> Vec<f64> {
 codes! {
     pub(crate) const CODES;
 
-    NORM_C1 = Code::program(
-        "norm-c1",
+    NORM_C1 = program(
         "the operands of a normalization are not floats of one element type",
         r#"%0 = "hbir.layer_norm"(%x, %y) : (tensor<1x4x2xf32>, tensor<2xf16>) -> tensor<1x4x2xf32>"#,
         "cast scale and bias to the element type of the input",
     );
-    NORM_C2 = Code::program(
-        "norm-c2",
+    NORM_C2 = program(
         "`hbir.layer_norm` or `hbir.rms_norm` names an axis that its operand does not have",
         r#"%0 = "hbir.layer_norm"(%x, %y) <{axis = 3}> : (tensor<1x4x2xf32>, tensor<2xf32>) -> tensor<1x4x2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    NORM_C3 = Code::program(
-        "norm-c3",
+    NORM_C3 = program(
         "scale or bias do not broadcast to the operand of the normalization",
         r#"%0 = "hbir.rms_norm"(%x, %y) : (tensor<1x4x2xf32>, tensor<3xf32>) -> tensor<1x4x2xf32>"#,
         "give them the extents of the normalized dimensions",
     );
-    NORM_C4 = Code::program(
-        "norm-c4",
+    NORM_C4 = program(
         "the operand of a normalization over channels has fewer than 2 dimensions",
         r#"%0 = "hbir.instance_norm"(%x, %y, %z) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"#,
         "give an operand [N, C, …]",
     );
-    NORM_C5 = Code::program(
-        "norm-c5",
+    NORM_C5 = program(
         "scale, bias, mean or variance do not have one element a channel",
         r#"%0 = "hbir.instance_norm"(%x, %y, %z) : (tensor<1x4x2xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<1x4x2xf32>"#,
         "give vectors as long as dimension 1 of the operand",
     );
-    NORM_C6 = Code::program(
-        "norm-c6",
+    NORM_C6 = program(
         "`num_groups` of `hbir.group_norm` does not divide the channels",
         r#"%0 = "hbir.group_norm"(%x, %y, %z) <{num_groups = 3}> : (tensor<1x4x2xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x2xf32>"#,
         "choose a number of groups that divides dimension 1 of the operand",

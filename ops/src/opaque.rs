@@ -282,14 +282,12 @@ pub(crate) fn declared_results(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError>
 codes! {
     const CODES;
 
-    OPAQUE_C1 = Code::program(
-        "opaque-c1",
+    OPAQUE_C1 = program(
         "`kind` of `hbir.opaque` is empty",
         r#"%0 = "hbir.opaque"(%x) <{kind = ""}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         r#"name the operator that stays opaque, such as `kind = "NonZero"`"#,
     );
-    OPAQUE_C2 = Code::program(
-        "opaque-c2",
+    OPAQUE_C2 = program(
         "`effect` of `hbir.opaque` is no known effect",
         r#"%0 = "hbir.opaque"(%x) <{kind = "Foo", effect = "none"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         r#"use one of the words that the message lists, or leave it out: then the operation may do anything; "pure" does nothing besides"#,

@@ -305,32 +305,27 @@ fn pick<T: Copy>(from: &[T], fill: T, places: &[Option<usize>]) -> Vec<T> {
 codes! {
     const CODES;
 
-    PAD_C1 = Code::program(
-        "pad-c1",
+    PAD_C1 = program(
         "`low` or `high` of `hbir.pad` does not have one amount a dimension",
         r#"%0 = "hbir.pad"(%x) <{low = [1, 1], high = [0]}> : (tensor<3xf32>) -> tensor<4xf32>"#,
         "give each list one entry a dimension of the operand",
     );
-    PAD_C2 = Code::program(
-        "pad-c2",
+    PAD_C2 = program(
         "`mode` of `hbir.pad` is no known mode",
         r#"%0 = "hbir.pad"(%x) <{low = [1], high = [0], mode = "mirror"}> : (tensor<3xf32>) -> tensor<4xf32>"#,
         "use one of the modes that the message lists",
     );
-    PAD_C3 = Code::program(
-        "pad-c3",
+    PAD_C3 = program(
         r#"an amount of `hbir.pad` is negative in a mode other than "constant""#,
         r#"%0 = "hbir.pad"(%x) <{low = [-1], high = [0], mode = "edge"}> : (tensor<3xf32>) -> tensor<2xf32>"#,
         "cut with `hbir.slice` first, then pad",
     );
-    PAD_C4 = Code::program(
-        "pad-c4",
+    PAD_C4 = program(
         "negative amounts of `hbir.pad` cut off more than there is",
         r#"%0 = "hbir.pad"(%x) <{low = [-2], high = [-2]}> : (tensor<3xf32>) -> tensor<0xf32>"#,
         "cut at most the size of the dimension",
     );
-    PAD_C5 = Code::program(
-        "pad-c5",
+    PAD_C5 = program(
         "`hbir.pad` mirrors, repeats or wraps more elements than the operand has",
         r#"%0 = "hbir.pad"(%x) <{low = [3], high = [0], mode = "reflect"}> : (tensor<3xf32>) -> tensor<6xf32>"#,
         r#""reflect" adds at most the size less 1; pad in several steps for more"#,

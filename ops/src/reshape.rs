@@ -58,14 +58,12 @@ impl Operation for Reshape {
 codes! {
     const CODES;
 
-    RESHAPE_C1 = Code::program(
-        "reshape-c1",
+    RESHAPE_C1 = program(
         "`shape` has an entry that is neither a size, nor the name of a symbol, nor -1, or has two -1",
         r#"%0 = "hbir.reshape"(%x) <{shape = [-1, -1]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
         "write sizes from 0 on, names in quotation marks, and at most one -1 for what is left",
     );
-    RESHAPE_VOLUME_MISMATCH = Code::program(
-        "reshape-volume-mismatch",
+    RESHAPE_VOLUME_MISMATCH = program(
         "a reshape changes the number of elements, or its -1 has no whole number",
         r#"%0 = "hbir.reshape"(%x) <{shape = [4, 5]}> : (tensor<2x3xf32>) -> tensor<4x5xf32>"#,
         "the sizes must multiply to the number of elements of the operand",

@@ -83,26 +83,22 @@ running! {
 codes! {
     const CODES;
 
-    CUMPROD_C1 = Code::program(
-        "cumprod-c1",
+    CUMPROD_C1 = program(
         "`hbir.cumprod` names an axis that its operand does not have",
         r#"%0 = "hbir.cumprod"(%x) <{axis = 1}> : (tensor<3xf32>) -> tensor<3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    CUMPROD_C2 = Code::program(
-        "cumprod-c2",
+    CUMPROD_C2 = program(
         "`hbir.cumprod` of booleans, wanted numbers",
         r#"%0 = "hbir.cumprod"(%x) <{axis = 0}> : (tensor<3xi1>) -> tensor<3xi1>"#,
         "cast the operand to an integer type",
     );
-    CUMSUM_C1 = Code::program(
-        "cumsum-c1",
+    CUMSUM_C1 = program(
         "`hbir.cumsum` names an axis that its operand does not have",
         r#"%0 = "hbir.cumsum"(%x) <{axis = 1}> : (tensor<3xf32>) -> tensor<3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    CUMSUM_C2 = Code::program(
-        "cumsum-c2",
+    CUMSUM_C2 = program(
         "`hbir.cumsum` of booleans, wanted numbers",
         r#"%0 = "hbir.cumsum"(%x) <{axis = 0}> : (tensor<3xi1>) -> tensor<3xi1>"#,
         "cast the operand to an integer type",

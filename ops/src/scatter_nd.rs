@@ -126,32 +126,27 @@ fn depth(op: &OpRef<'_>) -> Result<usize, OpError> {
 codes! {
     const CODES;
 
-    SCATTER_ND_C1 = Code::program(
-        "scatter-nd-c1",
+    SCATTER_ND_C1 = program(
         "the indices of `hbir.scatter_nd` are no integers",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xf32>, tensor<2xf32>) -> tensor<4xf32>"#,
         "cast the indices to `si64` or `si32`",
     );
-    SCATTER_ND_C2 = Code::program(
-        "scatter-nd-c2",
+    SCATTER_ND_C2 = program(
         "the last dimension of the indices is unknown, or longer than the rank of the first operand",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x2xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "the last dimension holds one index tuple: at most as many numbers as the first operand has dimensions",
     );
-    SCATTER_ND_C3 = Code::program(
-        "scatter-nd-c3",
+    SCATTER_ND_C3 = program(
         "the updates of `hbir.scatter_nd` do not have the leading dimensions of the indices, then the dimensions left of the first operand",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<3xf32>) -> tensor<4xf32>"#,
         "give one slice of updates for each index tuple",
     );
-    SCATTER_ND_C4 = Code::program(
-        "scatter-nd-c4",
+    SCATTER_ND_C4 = program(
         "operand and updates of `hbir.scatter_nd` have different element types",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xsi8>) -> tensor<4xf32>"#,
         "convert one of them with `hbir.cast`",
     );
-    SCATTER_ND_C5 = Code::program(
-        "scatter-nd-c5",
+    SCATTER_ND_C5 = program(
         "`reduction` of `hbir.scatter_nd` is no known reduction",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) <{reduction = "avg"}> : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "use one of the words that the message lists",

@@ -72,20 +72,17 @@ impl Operation for Select {
 codes! {
     const CODES;
 
-    SELECT_C1 = Code::program(
-        "select-c1",
+    SELECT_C1 = program(
         "the condition of `hbir.select` is not of `i1`",
         r#"%0 = "hbir.select"(%x, %y, %z) : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"#,
         "compare first: `hbir.compare` gives `i1`",
     );
-    SELECT_C2 = Code::program(
-        "select-c2",
+    SELECT_C2 = program(
         "the branches of `hbir.select` have different element types",
         r#"%0 = "hbir.select"(%x, %y, %z) : (tensor<2xi1>, tensor<2xf32>, tensor<2xsi8>) -> tensor<2xf32>"#,
         "convert one of them with `hbir.cast`",
     );
-    SELECT_C3 = Code::program(
-        "select-c3",
+    SELECT_C3 = program(
         "condition and branches of `hbir.select` do not broadcast",
         r#"%0 = "hbir.select"(%x, %y, %z) : (tensor<2xi1>, tensor<2xf32>, tensor<3xf32>) -> tensor<2xf32>"#,
         "make the sizes equal, or 1, in every dimension counted from the last",

@@ -413,20 +413,17 @@ fn outside(op: &OpRef<'_>, d: usize, dim: &Dim, bounds: [&Bound; 2], stride: i64
 codes! {
     pub(crate) const CODES;
 
-    SLICE_C1 = Code::program(
-        "slice-c1",
+    SLICE_C1 = program(
         "`starts`, `limits` or `strides` does not have one entry a dimension",
         r#"%0 = "hbir.slice"(%x) <{starts = [0, 0], limits = [1, 1]}> : (tensor<4xf32>) -> tensor<1xf32>"#,
         "give each list one entry a dimension; 0 and the size take all of it",
     );
-    SLICE_C2 = Code::program(
-        "slice-c2",
+    SLICE_C2 = program(
         "a stride of `hbir.slice` is 0",
         r#"%0 = "hbir.slice"(%x) <{starts = [0], limits = [1], strides = [0]}> : (tensor<4xf32>) -> tensor<1xf32>"#,
         "step by 1 or more, or backwards by a negative number",
     );
-    SLICE_C3 = Code::program(
-        "slice-c3",
+    SLICE_C3 = program(
         "the bounds of a slice lie outside its operand, or run against the direction of the stride",
         r#"%0 = "hbir.slice"(%x) <{starts = [0], limits = [5]}> : (tensor<4xf32>) -> tensor<5xf32>"#,
         "keep starts and limits within 0 to the size; the limit itself is not taken",

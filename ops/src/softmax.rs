@@ -107,14 +107,12 @@ pub(crate) fn along_lanes(
 codes! {
     pub(crate) const CODES;
 
-    SOFTMAX_C1 = Code::program(
-        "softmax-c1",
+    SOFTMAX_C1 = program(
         "`hbir.softmax` or `hbir.log_softmax` of something else than floats",
         r#"%0 = "hbir.softmax"(%x) : (tensor<2xsi8>) -> tensor<2xsi8>"#,
         "cast the operand to a float type",
     );
-    SOFTMAX_C2 = Code::program(
-        "softmax-c2",
+    SOFTMAX_C2 = program(
         "`hbir.softmax` or `hbir.log_softmax` names an axis that its operand does not have",
         r#"%0 = "hbir.log_softmax"(%x) <{axis = 1}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",

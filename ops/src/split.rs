@@ -149,20 +149,17 @@ impl Split {
 codes! {
     const CODES;
 
-    SPLIT_C1 = Code::program(
-        "split-c1",
+    SPLIT_C1 = program(
         "`hbir.split` names an axis that its operand does not have",
         r#"%0 = "hbir.split"(%x) <{axis = 1, sizes = [4]}> : (tensor<4xf32>) -> tensor<4xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    SPLIT_C2 = Code::program(
-        "split-c2",
+    SPLIT_C2 = program(
         "a size of `hbir.split` is negative",
         r#"%0:2 = "hbir.split"(%x) <{axis = 0, sizes = [5, -1]}> : (tensor<4xf32>) -> (tensor<5xf32>, tensor<1xf32>)"#,
         "give sizes from 0 on",
     );
-    SPLIT_C3 = Code::program(
-        "split-c3",
+    SPLIT_C3 = program(
         "the sizes of `hbir.split` do not add up to the size of the axis",
         r#"%0:2 = "hbir.split"(%x) <{axis = 0, sizes = [2, 1]}> : (tensor<4xf32>) -> (tensor<2xf32>, tensor<1xf32>)"#,
         "cover the whole axis; use `hbir.slice` for a part",

@@ -50,14 +50,12 @@ impl Operation for Squeeze {
 codes! {
     const CODES;
 
-    SQUEEZE_C1 = Code::program(
-        "squeeze-c1",
+    SQUEEZE_C1 = program(
         "`axes` of `hbir.squeeze` names an axis twice, or one that the operand does not have",
         r#"%0 = "hbir.squeeze"(%x) <{axes = [2]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    SQUEEZE_C2 = Code::program(
-        "squeeze-c2",
+    SQUEEZE_C2 = program(
         "`hbir.squeeze` drops a dimension whose size is not 1",
         r#"%0 = "hbir.squeeze"(%x) <{axes = [1]}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "drop only dimensions of size 1; merge others with `hbir.reshape`",

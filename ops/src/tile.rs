@@ -114,14 +114,12 @@ impl Operation for Tile {
 codes! {
     const CODES;
 
-    TILE_C1 = Code::program(
-        "tile-c1",
+    TILE_C1 = program(
         "`repeats` of `hbir.tile` does not have one number from 0 on for each dimension",
         r#"%0 = "hbir.tile"(%x) <{repeats = [1, 2]}> : (tensor<2xf32>) -> tensor<2x4xf32>"#,
         "give one entry a dimension; 1 leaves it as it is",
     );
-    TILE_C2 = Code::program(
-        "tile-c2",
+    TILE_C2 = program(
         "`hbir.tile` gives a size above 2^64",
         r#"%0 = "hbir.tile"(%x) <{repeats = [9223372036854775807]}> : (tensor<4294967296xf32>) -> tensor<4xf32>"#,
         "repeat less often",

@@ -116,14 +116,12 @@ impl Operation for TopK {
 codes! {
     const CODES;
 
-    TOP_K_C1 = Code::program(
-        "top-k-c1",
+    TOP_K_C1 = program(
         "`hbir.top_k` names an axis that its operand does not have",
         r#"%0:2 = "hbir.top_k"(%x) <{axis = 1, k = 1}> : (tensor<3xf32>) -> (tensor<1xf32>, tensor<1xsi64>)"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    TOP_K_C2 = Code::program(
-        "top-k-c2",
+    TOP_K_C2 = program(
         "`k` of `hbir.top_k` does not lie between 0 and the size of the axis",
         r#"%0:2 = "hbir.top_k"(%x) <{k = 4}> : (tensor<3xf32>) -> (tensor<4xf32>, tensor<4xsi64>)"#,
         "ask for at most as many elements as there are",

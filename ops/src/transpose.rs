@@ -65,14 +65,12 @@ impl Operation for Transpose {
 codes! {
     const CODES;
 
-    TRANSPOSE_C1 = Code::program(
-        "transpose-c1",
+    TRANSPOSE_C1 = program(
         "`perm` has another number of entries than the operand has dimensions",
         r#"%0 = "hbir.transpose"(%x) <{perm = [1, 0, 2]}> : (tensor<2x3xf32>) -> tensor<3x2x1xf32>"#,
         "`perm[i]` is the input axis of output axis i: one entry a dimension",
     );
-    TRANSPOSE_C2 = Code::program(
-        "transpose-c2",
+    TRANSPOSE_C2 = program(
         "`perm` is no permutation: it names an axis twice, or one that does not exist",
         r#"%0 = "hbir.transpose"(%x) <{perm = [1, 1]}> : (tensor<2x3xf32>) -> tensor<3x3xf32>"#,
         "name each axis from 0 to the rank less 1 once",

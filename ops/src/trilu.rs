@@ -85,8 +85,7 @@ impl Operation for Trilu {
 codes! {
     const CODES;
 
-    TRILU_C1 = Code::program(
-    "trilu-c1",
+    TRILU_C1 = program(
     "the operand of `hbir.trilu` has fewer than 2 dimensions",
     r#"%0 = "hbir.trilu"(%x) : (tensor<3xf32>) -> tensor<3xf32>"#,
     "the last two dimensions are rows and columns of matrices",

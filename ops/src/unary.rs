@@ -164,14 +164,12 @@ unary! {
 codes! {
     const CODES;
 
-    UNARY_C1 = Code::program(
-        "unary-c1",
+    UNARY_C1 = program(
         "an element-wise operation of one operand is not defined for its element type",
         r#"%0 = "hbir.exp"(%x) : (tensor<2xsi32>) -> tensor<2xsi32>"#,
         "cast the operand: functions such as `hbir.exp` take floats, `hbir.not` takes `i1` and integers",
     );
-    UNARY_C2 = Code::program(
-        "unary-c2",
+    UNARY_C2 = program(
         r#"`approximate` of `hbir.gelu` is neither "none" nor "tanh""#,
         r#"%0 = "hbir.gelu"(%x) <{approximate = "fast"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         r#"write one of the two; without the attribute it is "none""#,

@@ -44,8 +44,7 @@ impl Operation for Unsqueeze {
 codes! {
     const CODES;
 
-    UNSQUEEZE_C1 = Code::program(
-    "unsqueeze-c1",
+    UNSQUEEZE_C1 = program(
     "`axes` of `hbir.unsqueeze` names an axis twice, or one that the result does not have",
     r#"%0 = "hbir.unsqueeze"(%x) <{axes = [3]}> : (tensor<2x3xf32>) -> tensor<2x3x1xf32>"#,
     "the axes are those of the result, whose rank is that of the operand plus the number of axes",

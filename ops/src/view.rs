@@ -68,26 +68,22 @@ impl Operation for View {
 codes! {
     const CODES;
 
-    VIEW_C1 = Code::program(
-        "view-c1",
+    VIEW_C1 = program(
         "an entry of `shape` of `hbir.view` is neither a size, nor the name of a symbol, nor -1, or two are -1",
         r#"%0 = "hbir.view"(%x) <{shape = [-3]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
         "write sizes from 0 on, names in quotation marks, and at most one -1",
     );
-    VIEW_C2 = Code::program(
-        "view-c2",
+    VIEW_C2 = program(
         "`perm` of `hbir.view` has another number of entries than `shape`",
         r#"%0 = "hbir.view"(%x) <{perm = [0]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
         "`perm` permutes the dimensions of `shape`, or those of the operand when `shape` is left out",
     );
-    VIEW_C3 = Code::program(
-        "view-c3",
+    VIEW_C3 = program(
         "`perm` of `hbir.view` is no permutation",
         r#"%0 = "hbir.view"(%x) <{perm = [0, 2]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
         "name each axis of `shape` once",
     );
-    VIEW_C4 = Code::program(
-        "view-c4",
+    VIEW_C4 = program(
         "`hbir.view` changes the number of elements",
         r#"%0 = "hbir.view"(%x) : (tensor<2x3xf32>) -> tensor<5xf32>"#,
         "operand, `shape` and result must have one number of elements; `hbir.subview` takes a part",
