@@ -688,7 +688,7 @@ fn links(text: &str) -> Vec<String> {
 
 #[test]
 fn the_finders_find() {
-    let typed = "a \"x-c1\"\ncodes! {\n    A = Code::input(\"y-c1\");\n}\nb \"z-c1\"";
+    let typed = "a \"x-c1\"\ncodes! {\n    A = input(\"y-c1\");\n}\nb \"z-c1\"";
     assert_eq!(without_lists(typed), "a \"x-c1\"\n\nb \"z-c1\"");
     let said: Vec<&str> = words("f(codes::A_B1, op)").collect();
     assert_eq!(said, ["f", "codes", "", "A_B1", "", "op", ""]);

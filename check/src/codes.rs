@@ -1,31 +1,27 @@
 //! Codes of the checker's refusals.
 
-use optc_ir::{Code, codes};
+use optc_ir::codes;
 
 codes! {
     /// The codes of the checker, sorted.
     pub const CODES;
 
-    CERTIFICATE_BYTES = Code::input(
-        "certificate-bytes",
+    CERTIFICATE_BYTES = input(
         "a certificate states other movement bytes than the folded program has",
         "a certificate file whose `movement_bytes` was changed",
         "make the certificate again with `--certificate`; do not edit it",
     );
-    CERTIFICATE_DIGEST = Code::input(
-        "certificate-digest",
+    CERTIFICATE_DIGEST = input(
         "a certificate is about another program than the one it is checked with: the digests differ",
         "a certificate file and a folded program that was edited afterwards",
         "give the programs that the certificate was written for, or make it again with `--certificate`",
     );
-    CERTIFICATE_MISMATCH = Code::input(
-        "certificate-mismatch",
+    CERTIFICATE_MISMATCH = input(
         "the folded program does not compute what the original does: an operation differs, is missing, or reads another value",
         "a certificate whose folded program has `hbir.sub` where the original has `hbir.add`",
         "if optc wrote the file itself, this is a defect of optc: report it",
     );
-    CERTIFICATE_SYNTAX = Code::command(
-        "certificate-syntax",
+    CERTIFICATE_SYNTAX = command(
         "a file is no certificate",
         &[
             ("c.txt", "nonsense"),
@@ -37,20 +33,17 @@ codes! {
         "optc verify --certificate c.txt in.ir",
         "make the certificate with `optc --pass=… --certificate OUT`",
     );
-    CERTIFICATE_TARGET = Code::input(
-        "certificate-target",
+    CERTIFICATE_TARGET = input(
         "a certificate is for another target than the one it is checked for",
         "a certificate made for `cpu`, checked with `--target=journey6`",
         "check it for the target that it names",
     );
-    CERTIFICATE_WITNESS = Code::input(
-        "certificate-witness",
+    CERTIFICATE_WITNESS = input(
         "a certificate says that a value is in a place, a layout or a view in which it is not",
         "a certificate file in which a layout was changed",
         "make the certificate again with `--certificate`; do not edit it",
     );
-    MEMORY_ALIAS = Code::command(
-        "memory-alias",
+    MEMORY_ALIAS = command(
         "a value lies in the bytes of another of which it is no view, or is written over one that it may not replace",
         &[(
             "in.ir",
@@ -64,8 +57,7 @@ codes! {
         "optc in.ir",
         "run `bufferize` again instead of editing its attributes",
     );
-    MEMORY_OVERLAP = Code::command(
-        "memory-overlap",
+    MEMORY_OVERLAP = command(
         "two values that are needed at one time have bytes in common",
         &[(
             "in.ir",
@@ -81,8 +73,7 @@ codes! {
         "optc in.ir",
         "run `bufferize,plan-memory` again instead of editing their attributes",
     );
-    MEMORY_PLACE = Code::command(
-        "memory-place",
+    MEMORY_PLACE = command(
         "a value has a place that there is not, or that it cannot have",
         &[(
             "in.ir",
@@ -97,8 +88,7 @@ codes! {
         "optc in.ir",
         "run `bufferize,plan-memory` again instead of editing their attributes",
     );
-    MEMORY_SYNTAX = Code::command(
-        "memory-syntax",
+    MEMORY_SYNTAX = command(
         "an attribute about memory is missing or malformed",
         &[(
             "in.ir",
@@ -112,14 +102,12 @@ codes! {
         "optc in.ir",
         "run `bufferize,plan-memory` again, or remove the module's attribute `hbir.memory`",
     );
-    PART_IN_PLACE = Code::input(
-        "part-in-place",
+    PART_IN_PLACE = input(
         "an operation lists a value in `in_place` or `in_pieces` that is not there, or may not be there",
         "an `hbir.concat {in_place = [0]}` on `cpu` whose first operand is an argument, which has a buffer of its own",
         "remove the attribute `in_place`, or run `view-fold`, which writes it",
     );
-    TARGET_LAYOUT = Code::input(
-        "target-layout",
+    TARGET_LAYOUT = input(
         "the target does not accept the layouts of an operation",
         "a folded program in which an `hbir.add` on `cpu` reads one operand row-major and one column-major",
         "convert one operand with `hbir.layout_convert`, or run `view-fold`",

@@ -10,8 +10,8 @@ use optc_interp::{
     run_reference,
 };
 use optc_ir::{
-    Attr, AttrDict, Bindings, Call, Code, DType, Dense, Dim, Effect, EvalError, Func, Inferred,
-    Loc, Module, OpError, OpRef, Operation, Registry, Tensor, TensorType, Type, Value, attributes,
+    Attr, AttrDict, Bindings, Call, Code, DType, Dense, Dim, EvalError, Func, Inferred, Loc,
+    Module, OpError, OpRef, Operation, Registry, Tensor, TensorType, Type, Value, attributes,
 };
 use std::sync::Arc;
 
@@ -39,9 +39,6 @@ impl Operation for Scale {
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let x = call.input(0);
         Ok(call.floats((0..x.len()).map(|i| x.f64_at(i) * self.by)))
-    }
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 }
 
@@ -74,9 +71,6 @@ impl Operation for Add {
             return Err(EvalError::new("the shapes differ"));
         }
         Ok(call.floats((0..x.len()).map(|i| x.f64_at(i) + y.f64_at(i))))
-    }
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 }
 

@@ -37,27 +37,57 @@ pub enum Example {
     Input(&'static str),
 }
 
-/// Declares codes: one constant for each code, used to report it, and the list of all codes.
+/// Declares codes: one constant for each code, used to report it, and the list of all codes. The constant spells the name
+/// of its code: `REDUCE_C1` is `reduce-c1`. The arguments are those of the constructor of [`Code`](crate::Code) after the
+/// name.
 ///
 /// ```
-/// use optc_ir::{Code, Diagnostic, codes};
+/// use optc_ir::{Diagnostic, codes};
 ///
 /// codes! {
 ///     /// Every code of this crate, sorted.
 ///     pub const CODES;
 ///
-///     ODD = Code::input("odd", "a number is odd", "the number 3", "halve an even one");
+///     ODD = input("a number is odd", "the number 3", "halve an even one");
 /// }
 /// assert_eq!(Diagnostic::error(ODD, "found 3").code, "odd");
 /// assert_eq!(CODES, [ODD]);
 /// ```
 #[macro_export]
 macro_rules! codes {
-    ($(#[$doc:meta])* $vis:vis const $list:ident; $($name:ident = $code:expr;)*) => {
-        $(pub(crate) const $name: $crate::Code = $code;)*
+    ($(#[$doc:meta])* $vis:vis const $list:ident;
+        $($name:ident = $kind:ident($($text:expr),* $(,)?);)*) => {
+        $(pub(crate) const $name: $crate::Code = {
+            const NAME: [u8; stringify!($name).len()] = $crate::diag::kebab(stringify!($name));
+            $crate::Code::$kind($crate::diag::ascii(&NAME), $($text),*)
+        };)*
         $(#[$doc])*
         $vis const $list: &[$crate::Code] = &[$($name),*];
     };
+}
+
+/// The letters of a constant's name in lower case, with hyphens; used by [`codes!`](crate::codes).
+#[must_use]
+pub const fn kebab<const N: usize>(constant: &str) -> [u8; N] {
+    let mut name = [0; N];
+    let mut at = 0;
+    while at < N {
+        name[at] = match constant.as_bytes()[at] {
+            b'_' => b'-',
+            letter => letter.to_ascii_lowercase(),
+        };
+        at += 1;
+    }
+    name
+}
+
+/// The text of ASCII letters; used by [`codes!`](crate::codes).
+#[must_use]
+pub const fn ascii(letters: &[u8]) -> &str {
+    match std::str::from_utf8(letters) {
+        Ok(text) => text,
+        Err(_) => "",
+    }
 }
 
 /// The name of a declared code. Only a [`Code`] converts into it, so every reported code is declared.

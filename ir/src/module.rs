@@ -310,7 +310,12 @@ impl Func {
     /// The operation as an [`OpRef`], for its declaration.
     #[must_use]
     pub fn op_ref(&self, op: Op) -> OpRef<'_> {
-        let data = &self.ops[op];
+        self.op_ref_of(&self.ops[op])
+    }
+
+    /// As [`Func::op_ref`], from the data of an operation of the function.
+    #[must_use]
+    pub fn op_ref_of<'a>(&'a self, data: &'a OpData) -> OpRef<'a> {
         OpRef {
             name: &data.name,
             operands: data.operands.iter().map(|&v| self.ty(v)).collect(),

@@ -4,10 +4,7 @@
 //! The operands are x, scale, bias, mean and variance. All but x have one number for each channel, dimension 1 of x.
 
 use crate::norm;
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use crate::prelude::*;
 
 attributes! {
     /// Normalization by given means and variances, one of each for every channel.
@@ -36,10 +33,6 @@ impl Operation for BatchNorm {
             move |x| (x - mean) / deviation * scale + bias
         });
         Ok(call.floats(values))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

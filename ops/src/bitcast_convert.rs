@@ -1,11 +1,7 @@
 //! `hbir.bitcast_convert`: the same bits read as another element type of the same width (StableHLO and HLO
 //! `bitcast_convert`). The shape stays. An `i1` has no bits of its own, so it is neither operand nor result.
 
-use crate::shape::one;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::DType;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The same bits as elements of another type of the same width.
@@ -42,17 +38,12 @@ impl Operation for BitcastConvert {
         let read = Tensor::from_bytes(call.dtype(), call.shape(), &bytes)?;
         Ok(vec![read])
     }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
 }
 
 codes! {
     const CODES;
 
-    BITCAST_CONVERT_C1 = Code::program(
-    "bitcast-convert-c1",
+    BITCAST_CONVERT_C1 = program(
     "`hbir.bitcast_convert` reads elements as a type of another width, or `i1`, which has no bits of its own",
     r#"%0 = "hbir.bitcast_convert"(%x) <{to = si16}> : (tensor<2xf32>) -> tensor<2xsi16>"#,
     "read the bits as a type of the same width; `hbir.cast` converts the numbers",

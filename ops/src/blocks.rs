@@ -1,13 +1,8 @@
 //! Blocks of channels as blocks of pixels and back, on N C H W: a reshape to six dimensions, a transpose and a reshape.
 //! `canonicalize` replaces both operations by these three.
 
-use crate::rearrange;
-use crate::shape::{computed, moves, one, show};
-use optc_ir::op::{Call, Inferred, OpError, OpRef, Traffic, ViewDims};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, codes};
+use crate::prelude::*;
+use crate::shape::moves;
 
 /// A reshape, a transpose and a reshape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +27,6 @@ impl BlockMap {
 
     pub(crate) fn infer(self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         one(self.result, op.operand(0)?.dtype)
-    }
-
-    pub(crate) fn eval(self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.view())
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
@@ -90,26 +81,22 @@ pub(crate) fn part(op: &OpRef<'_>, dim: &Dim, by: u64) -> Result<Dim, OpError> {
 codes! {
     pub(crate) const CODES;
 
-    DEPTH_TO_SPACE_C1 = Code::program(
-        "depth-to-space-c1",
+    DEPTH_TO_SPACE_C1 = program(
         "the operand of `hbir.depth_to_space` or `hbir.space_to_depth` is not of rank 4",
         r#"%0 = "hbir.depth_to_space"(%x) <{blocksize = 2}> : (tensor<4x1x2xf32>) -> tensor<1x2x4xf32>"#,
         "give an operand [N, C, H, W]",
     );
-    DEPTH_TO_SPACE_C2 = Code::program(
-        "depth-to-space-c2",
+    DEPTH_TO_SPACE_C2 = program(
         "`blocksize` is not above 0",
         r#"%0 = "hbir.depth_to_space"(%x) <{blocksize = 0}> : (tensor<1x4x1x2xf32>) -> tensor<1x4x1x2xf32>"#,
         "give a block size from 1 on",
     );
-    DEPTH_TO_SPACE_C3 = Code::program(
-        "depth-to-space-c3",
+    DEPTH_TO_SPACE_C3 = program(
         "the block size does not divide what it cuts: the channels by its square for `hbir.depth_to_space`, height and width for `hbir.space_to_depth`",
         r#"%0 = "hbir.depth_to_space"(%x) <{blocksize = 3}> : (tensor<1x4x1x2xf32>) -> tensor<1x1x3x6xf32>"#,
         "choose a block size that divides, or pad the operand",
     );
-    DEPTH_TO_SPACE_C4 = Code::program(
-        "depth-to-space-c4",
+    DEPTH_TO_SPACE_C4 = program(
         r#"`mode` of `hbir.depth_to_space` is neither "DCR" nor "CRD""#,
         r#"%0 = "hbir.depth_to_space"(%x) <{blocksize = 2, mode = "RCD"}> : (tensor<1x4x1x2xf32>) -> tensor<1x1x2x4xf32>"#,
         r#"write one of the two; without `mode` it is "DCR""#,

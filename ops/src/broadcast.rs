@@ -4,18 +4,8 @@
 //! result type states the shape.
 
 use crate::lists::{shape_attrs, sizes};
-use crate::shape::{broadcast, one, operand_bytes, result_bytes, shape_entry};
-use optc_ir::attr::Attr;
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::part::Port;
-use optc_ir::op::{
-    Along, Attributes, Axes, Call, Effect, Inferred, Known, OpError, OpRef, Operation, OverAxes,
-    Part, Traffic,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::{broadcast, operand_bytes, result_bytes, shape_entry};
 
 attributes! {
     /// A repetition along dimensions of extent 1 and along new leading dimensions.
@@ -50,6 +40,7 @@ impl Operation for Broadcast {
     const FAMILY: &'static str = "broadcast";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
@@ -58,10 +49,6 @@ impl Operation for Broadcast {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         eval(call)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -80,10 +67,6 @@ impl Operation for Broadcast {
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         traffic(op)
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 
@@ -162,14 +145,12 @@ pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
 codes! {
     const CODES;
 
-    BROADCAST_C1 = Code::program(
-        "broadcast-c1",
+    BROADCAST_C1 = program(
         "an entry of `shape` is neither a size, nor the name of a symbol, nor -1",
         r#"%0 = "hbir.broadcast"(%x) <{shape = [-2]}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "write sizes from 0 on, names in quotation marks, or -1 where the size of the operand stays",
     );
-    BROADCAST_C2 = Code::program(
-        "broadcast-c2",
+    BROADCAST_C2 = program(
         "the operand does not broadcast to the shape: a size of the operand that is not 1 differs from the one wanted",
         r#"%0 = "hbir.broadcast"(%x) <{shape = [3]}> : (tensor<2xf32>) -> tensor<3xf32>"#,
         "broadcast only dimensions of size 1, or use `hbir.tile` to repeat longer ones",

@@ -2,10 +2,9 @@
 //! the verifier compares them with the function. Interpreters run the function themselves.
 
 use crate::opaque::declared_results;
-use optc_ir::attr::Attr;
-use optc_ir::op::{AttrValue, Call, Effect, Inferred, OpError, OpRef, Operation, Structure};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes, field_values};
+use crate::prelude::*;
+use optc_ir::field_values;
+use optc_ir::op::AttrValue;
 use std::sync::Arc;
 
 /// The name of a function, as an attribute: `@name`.
@@ -68,8 +67,7 @@ pub(crate) fn by_the_interpreter() -> EvalError {
 codes! {
     pub(crate) const CODES;
 
-    CALL_C1 = Code::program(
-    "call-c1",
+    CALL_C1 = program(
     "the attribute `callee` of `hbir.call` is not the name of a function",
     r#"%0 = "hbir.call"(%x) <{callee = "f"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
     "write the name as a symbol: `callee = @f`",

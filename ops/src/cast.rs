@@ -5,11 +5,7 @@
 //! and a float by rounding to the nearest, ties to even. A number that rounds beyond the range of a float of 8 bits
 //! becomes infinity, or NaN if the type has no infinity (XLA's `convert`).
 
-use crate::shape::one;
-use optc_ir::op::{Call, Effect, Expr, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::DType;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The same numbers in another element type.
@@ -25,6 +21,7 @@ impl Operation for Cast {
     const FAMILY: &'static str = "elementwise";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: a complex type is converted only into itself, and no other type into it.
@@ -45,21 +42,12 @@ impl Operation for Cast {
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         Ok(vec![call.input(0).converted(call.dtype())])
     }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
-    fn passes_on(&self) -> bool {
-        true
-    }
 }
 
 codes! {
     const CODES;
 
-    CAST_C1 = Code::program(
-    "cast-c1",
+    CAST_C1 = program(
     "`hbir.cast` makes a complex number of something else, or something else of a complex number",
     r#"%0 = "hbir.cast"(%x) <{to = f32}> : (tensor<2xcomplex<f32>>) -> tensor<2xf32>"#,
     "complex numbers are stored and moved only: take the parts in an operation of the format, kept as `hbir.opaque`",

@@ -1,11 +1,9 @@
 //! `hbir.compare`: `y = a direction b` as `i1` (ONNX `Equal`, `Less`, …; StableHLO `compare`), with numpy's
 //! broadcasting. NaN is unequal to everything.
 
-use crate::shape::{broadcast, common_dtype, one, operand_dims};
+use crate::prelude::*;
+use crate::shape::{broadcast, operand_dims};
 pub use optc_ir::op::Direction;
-use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation};
-use optc_ir::types::DType;
-use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The truth of a relation between `a` and `b`, element by element.
@@ -32,29 +30,22 @@ impl Operation for Compare {
     fn expression(&self) -> Option<Expr> {
         Some(self.direction.of(Expr::A, Expr::B))
     }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
 }
 
 codes! {
     const CODES;
 
-    COMPARE_C1 = Code::program(
-        "compare-c1",
+    COMPARE_C1 = program(
         "the two operands of `hbir.compare` have different element types",
         r#"%0 = "hbir.compare"(%x, %y) <{direction = "eq"}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<2xi1>"#,
         "convert one of them with `hbir.cast`",
     );
-    COMPARE_C2 = Code::program(
-        "compare-c2",
+    COMPARE_C2 = program(
         "the attribute `direction` of `hbir.compare` is no known comparison",
         r#"%0 = "hbir.compare"(%x, %y) <{direction = "above"}> : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>"#,
         "use one of the directions that the message lists",
     );
-    COMPARE_C3 = Code::program(
-        "compare-c3",
+    COMPARE_C3 = program(
         "the shapes of the two operands of `hbir.compare` do not broadcast",
         r#"%0 = "hbir.compare"(%x, %y) <{direction = "eq"}> : (tensor<2xf32>, tensor<3xf32>) -> tensor<2xi1>"#,
         "make the sizes equal, or 1, in every dimension counted from the last",

@@ -1,16 +1,7 @@
 //! `hbir.concat`: the operands one after another along `axis` (ONNX `Concat`, StableHLO `concatenate`).
 
-use crate::shape::{as_axis, common_dtype, computed, one, result_bytes, show};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::part::Port;
-use optc_ir::op::{
-    Along, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef,
-    Operation, OverAxes, Part, Role, Traffic, unify,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::result_bytes;
 
 attributes! {
     /// The operands one after another along an axis.
@@ -36,6 +27,7 @@ impl Operation for Concat {
     const FAMILY: &'static str = "concat";
     const OPERANDS: (usize, usize) = (1, usize::MAX);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: one element type. C2: `axis` is an axis of the operands. C3: equal ranks, and equal extents except along the
@@ -81,10 +73,6 @@ impl Operation for Concat {
             shape,
             data,
         }])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
@@ -146,10 +134,6 @@ impl Operation for Concat {
         let w = result_bytes(op);
         Traffic::Copy(w.clone(), w)
     }
-
-    fn passes_on(&self) -> bool {
-        true
-    }
 }
 
 /// The shape of a concatenation of two operands; `None` if their shapes do not allow it.
@@ -170,20 +154,17 @@ fn join(a: &[Dim], b: &[Dim], axis: usize) -> Option<Vec<Dim>> {
 codes! {
     const CODES;
 
-    CONCAT_C1 = Code::program(
-        "concat-c1",
+    CONCAT_C1 = program(
         "the operands of `hbir.concat` have different element types",
         r#"%0 = "hbir.concat"(%x, %y) <{axis = 0}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<4xf32>"#,
         "cast the operands to one element type",
     );
-    CONCAT_C2 = Code::program(
-        "concat-c2",
+    CONCAT_C2 = program(
         "`hbir.concat` names an axis that its operands do not have",
         r#"%0 = "hbir.concat"(%x) <{axis = 1}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    CONCAT_C3 = Code::program(
-        "concat-c3",
+    CONCAT_C3 = program(
         "the operands of `hbir.concat` differ in rank, or in a size beside the axis",
         r#"%0 = "hbir.concat"(%x, %y) <{axis = 0}> : (tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<4x2xf32>"#,
         "all sizes but that of the axis must agree; transpose or reshape the operand that differs",

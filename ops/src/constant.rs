@@ -4,13 +4,10 @@
 //! `#hbir.external<"file", offset, length>`, which are evaluated only by a caller that may read files.
 
 use crate::iota::source;
-use crate::shape::{one, show};
-use optc_ir::attr::{Attr, Dense};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, compatible};
-use optc_ir::tensor::{EvalError, Tensor, storage_bytes};
-use optc_ir::types::{DType, TensorType, Type};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use optc_ir::attr::Dense;
+use optc_ir::tensor::storage_bytes;
+use optc_ir::types::Type;
 use std::sync::Arc;
 
 attributes! {
@@ -87,10 +84,6 @@ impl Operation for Constant {
                 "the elements lie in a file that the operation alone cannot read",
             )),
         }
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -197,26 +190,22 @@ pub fn tensor_dense(tensor: &Tensor) -> Dense {
 codes! {
     const CODES;
 
-    CONSTANT_C1 = Code::program(
-        "constant-c1",
+    CONSTANT_C1 = program(
         "`hbir.constant` has neither or both of the attributes `value` and `data`, or one of another kind",
         r#"%0 = "hbir.constant"() : () -> tensor<3xf32>"#,
         "give the elements in `value = dense<…>`, or their place in a file in `data = #hbir.external<…>`",
     );
-    CONSTANT_C2 = Code::input(
-        "constant-c2",
+    CONSTANT_C2 = input(
         "the value of `hbir.constant` is no tensor, or has more or fewer bytes than its type needs",
         "a module built by code whose `value` is a `Dense` of 4 bytes for `tensor<2xf32>`; the parser refuses such a text with `dense-shape` or `dense-hex`",
         "make the value with `optc_ops::tensor_dense`, which fills the type",
     );
-    CONSTANT_C3 = Code::program(
-        "constant-c3",
+    CONSTANT_C3 = program(
         "the result of `hbir.constant` has another type than its value",
         r#"%0 = "hbir.constant"() <{value = dense<[1, 2, 3]> : tensor<3xsi8>}> : () -> tensor<3xf32>"#,
         "give value and result one type, or convert with `hbir.cast`",
     );
-    CONSTANT_C4 = Code::program(
-        "constant-c4",
+    CONSTANT_C4 = program(
         "the external bytes of `hbir.constant` are more or fewer than its type needs",
         r#"%0 = "hbir.constant"() <{data = #hbir.external<"w", 0, 11>}> : () -> tensor<3xf32>"#,
         "the length is the number of elements times the bytes of one; the numbers after the file are offset and length",

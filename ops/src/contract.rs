@@ -2,9 +2,8 @@
 //!
 //! Floats accumulate in `f64` with k ascending, integers in wrapping `i64`.
 
-use optc_ir::op::{Known, OpRef};
-use optc_ir::tensor::{Data, Tensor};
-use optc_ir::types::DType;
+use crate::prelude::*;
+use optc_ir::tensor::Data;
 
 /// The operand that a product or convolution only rearranges: the other one is a constant permutation matrix. `None` if
 /// neither is.

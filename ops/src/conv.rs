@@ -8,16 +8,8 @@
 //! convolution would have read to compute that element. An attribute `to` names another element type for the result.
 
 use crate::contract::{Extents, Number, Sums, add_product, permuted, read_all};
-use crate::shape::{common_dtype, computed, one, show};
+use crate::prelude::*;
 use crate::window::{Slide, Stated, sizes, slides, spatial_dims, three};
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Role, unify,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Dim, TensorType};
-use optc_ir::{Code, attributes, codes};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -155,10 +147,6 @@ impl Operation for Conv {
             sums.add_bias(bias, plan.y.iter().product());
         }
         Ok(vec![sums.into_tensor(call.dtype(), call.shape())])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// The parallel loops are the batch, the group, the output channel in the group, and the spatial positions. The
@@ -440,44 +428,37 @@ impl Plan {
 codes! {
     const CODES;
 
-    CONV_C1 = Code::program(
-        "conv-c1",
+    CONV_C1 = program(
         "the operands of `hbir.conv` or `hbir.conv_transpose` have different element types",
         r#"%0 = "hbir.conv"(%x, %y) : (tensor<1x4x5x5xf32>, tensor<8x4x3x3xf16>) -> tensor<1x8x3x3xf32>"#,
         "cast input and weights to one element type",
     );
-    CONV_C2 = Code::program(
-        "conv-c2",
+    CONV_C2 = program(
         "input and weights of a convolution do not have one rank from 3 to 5",
         r#"%0 = "hbir.conv"(%x, %y) : (tensor<1x4x5x5xf32>, tensor<8x4x3xf32>) -> tensor<1x8x3x3xf32>"#,
         "the input is [N, C, …], the weights [O, C / group, …] with one kernel size a spatial dimension",
     );
-    CONV_C3 = Code::program(
-        "conv-c3",
+    CONV_C3 = program(
         "a kernel size of a convolution is unknown or 0",
         r#"%0 = "hbir.conv"(%x, %y) : (tensor<1x4x5x5xf32>, tensor<8x4x?x3xf32>) -> tensor<1x8x?x3xf32>"#,
         "the spatial sizes of the weights must be numbers above 0",
     );
-    CONV_C4 = Code::program(
-        "conv-c4",
+    CONV_C4 = program(
         "`strides`, `dilations`, `pads` or `output_padding` of a convolution has another number of entries than wanted, or one that is too small",
         r#"%0 = "hbir.conv"(%x, %y) <{strides = [0, 1]}> : (tensor<1x4x5x5xf32>, tensor<8x4x3x3xf32>) -> tensor<1x8x3x3xf32>"#,
         "one entry a spatial dimension (`pads`: all begins, then all ends); strides and dilations from 1 on",
     );
-    CONV_C5 = Code::program(
-        "conv-c5",
+    CONV_C5 = program(
         "the channels of the input, of the weights and `group` do not agree",
         r#"%0 = "hbir.conv"(%x, %y) <{group = 2}> : (tensor<1x4x5x5xf32>, tensor<8x4x3x3xf32>) -> tensor<1x8x3x3xf32>"#,
         "the weights hold the channels of the input divided by `group`, and `group` divides their first dimension",
     );
-    CONV_C6 = Code::program(
-        "conv-c6",
+    CONV_C6 = program(
         "the kernel of a convolution is larger than the padded input",
         r#"%0 = "hbir.conv"(%x, %y) : (tensor<1x4x5x5xf32>, tensor<8x4x7x3xf32>) -> tensor<1x8x1x3xf32>"#,
         "enlarge `pads`, or reduce kernel or `dilations`",
     );
-    CONV_C7 = Code::program(
-        "conv-c7",
+    CONV_C7 = program(
         "the bias of a convolution is not a vector of one element an output channel",
         r#"%0 = "hbir.conv"(%x, %y, %z) : (tensor<1x4x5x5xf32>, tensor<8x4x3x3xf32>, tensor<4xf32>) -> tensor<1x8x3x3xf32>"#,
         "give a bias of the first dimension of the weights, or leave it out",

@@ -3,12 +3,8 @@
 //! `y = (x - zero) * scale` in the scale's element type. Scale and zero point are scalars, or have one element for each
 //! index along `axis`.
 
+use crate::prelude::*;
 use crate::quantization::{self, check_parameters, parameter, parameter_axis};
-use crate::shape::{one, wants_float};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
 
 attributes! {
     /// Scaled integers as floats.
@@ -62,10 +58,6 @@ impl Operation for Dequantize {
             let zero = zero(e).map_or(0.0, |i| call.input(2).f64_at(i));
             (x.f64_at(e) - zero) * scale(e).map_or(1.0, |i| call.input(1).f64_at(i))
         })))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

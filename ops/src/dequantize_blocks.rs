@@ -14,13 +14,7 @@
 //! For example, with `bits` = 4 and `block` = 16 an operand of 2 x 16 bytes has a result of 2 x 32 floats, and scales
 //! of 2 x 2.
 
-use crate::shape::{as_axis, computed, one, show, wants_float, wants_rank};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// Integers as floats, scaled block by block along an axis.
@@ -182,10 +176,6 @@ impl Operation for DequantizeBlocks {
         Ok(call.floats(values))
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let axis = self.blocks(op)?.axis;
         let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
@@ -239,20 +229,17 @@ fn fits(op: &OpRef<'_>, i: usize, wanted: &[Dim]) -> Result<(), OpError> {
 codes! {
     const CODES;
 
-    DEQUANTIZE_BLOCKS_C1 = Code::program(
-        "dequantize-blocks-c1",
+    DEQUANTIZE_BLOCKS_C1 = program(
         "`hbir.dequantize_blocks` is not from integers (`ui8` where a byte holds several) to floats, or its zero points are neither floats nor integers of the operand's type",
         r#"%0 = "hbir.dequantize_blocks"(%x, %y) <{block = 16}> : (tensor<2x16xf32>, tensor<2x1xf32>) -> tensor<2x16xf32>"#,
         "give integers and scales of a float type",
     );
-    DEQUANTIZE_BLOCKS_C2 = Code::program(
-        "dequantize-blocks-c2",
+    DEQUANTIZE_BLOCKS_C2 = program(
         "`axis` of `hbir.dequantize_blocks` is none of the operand's dimensions, `block` is below 1, or `bits` is not 0, 2, 4 or 8",
         r#"%0 = "hbir.dequantize_blocks"(%x, %y) <{block = 16, bits = 3}> : (tensor<2x16xui8>, tensor<2x1xf32>) -> tensor<2x16xf32>"#,
         "use as many bits as divide a byte",
     );
-    DEQUANTIZE_BLOCKS_C3 = Code::program(
-        "dequantize-blocks-c3",
+    DEQUANTIZE_BLOCKS_C3 = program(
         "scales or zero points of `hbir.dequantize_blocks` have other extents than the blocks",
         r#"%0 = "hbir.dequantize_blocks"(%x, %y) <{block = 16, bits = 4}> : (tensor<2x16xui8>, tensor<2x1xf32>) -> tensor<2x32xf32>"#,
         "give a scale for each begun block along `axis`, and for each index of the other dimensions",

@@ -6,12 +6,7 @@
 
 use crate::contract::{Pairing, contract};
 use crate::lists::distinct_axes;
-use crate::shape::{common_dtype, one};
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::DType;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// A contraction over lists of batch and contracted dimensions.
@@ -101,10 +96,6 @@ impl Operation for DotGeneral {
         )])
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let mut domain = IterationDomain::new(op, FreedomClass::Contract);
         let p = self.pairing(op)?;
@@ -140,20 +131,17 @@ impl Operation for DotGeneral {
 codes! {
     const CODES;
 
-    DOT_GENERAL_C1 = Code::program(
-        "dot-general-c1",
+    DOT_GENERAL_C1 = program(
         "the operands of `hbir.dot_general` have different element types",
         r#"%0 = "hbir.dot_general"(%x, %y) : (tensor<2x3xf32>, tensor<3x2xsi8>) -> tensor<2x3x3x2xf32>"#,
         "convert one of them with `hbir.cast`",
     );
-    DOT_GENERAL_C2 = Code::program(
-        "dot-general-c2",
+    DOT_GENERAL_C2 = program(
         "the lists of dimensions of `hbir.dot_general` name one that does not exist or is named before, or differ in length",
         r#"%0 = "hbir.dot_general"(%x, %y) <{lhs_contract = [2], rhs_contract = [0]}> : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>"#,
         "`lhs_batch` pairs with `rhs_batch` and `lhs_contract` with `rhs_contract`, entry by entry; each dimension stands in one list at most",
     );
-    DOT_GENERAL_C3 = Code::program(
-        "dot-general-c3",
+    DOT_GENERAL_C3 = program(
         "two dimensions that `hbir.dot_general` pairs have different sizes",
         r#"%0 = "hbir.dot_general"(%x, %y) <{lhs_contract = [0], rhs_contract = [0]}> : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>"#,
         "pair dimensions of one size; transpose an operand if its dimensions stand in another order",

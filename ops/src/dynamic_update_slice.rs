@@ -2,15 +2,8 @@
 //! operand replaces a box. The other operands are scalars: the start of the box along each dimension. If the box would
 //! reach beyond the operand, its start is moved to the nearest one that fits.
 
-use crate::shape::{common_dtype, one, operand_bytes, result_bytes, show, wants_index, wants_rank};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Traffic,
-};
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::{operand_bytes, result_bytes};
 
 attributes! {
     /// A copy with a box replaced; its start is computed.
@@ -69,10 +62,6 @@ impl Operation for DynamicUpdateSlice {
         Ok(vec![x.overwritten(update, places)?])
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let (x, update) = (op.operand(0)?, op.operand(1)?);
         let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
@@ -117,26 +106,22 @@ impl Operation for DynamicUpdateSlice {
 codes! {
     const CODES;
 
-    DYNAMIC_UPDATE_SLICE_C1 = Code::program(
-        "dynamic-update-slice-c1",
+    DYNAMIC_UPDATE_SLICE_C1 = program(
         "`hbir.dynamic_update_slice` does not have one start for each dimension of its first operand",
         r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4x5xf32>, tensor<2x5xf32>, tensor<si32>) -> tensor<4x5xf32>"#,
         "give a start for every dimension, 0 where the update is as long as the first operand",
     );
-    DYNAMIC_UPDATE_SLICE_C2 = Code::program(
-        "dynamic-update-slice-c2",
+    DYNAMIC_UPDATE_SLICE_C2 = program(
         "a start of `hbir.dynamic_update_slice` is no integer, or has dimensions",
         r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<2xf32>, tensor<1xsi32>) -> tensor<4xf32>"#,
         "reshape the start to `tensor<si32>`, or cast it",
     );
-    DYNAMIC_UPDATE_SLICE_C3 = Code::program(
-        "dynamic-update-slice-c3",
+    DYNAMIC_UPDATE_SLICE_C3 = program(
         "the update of `hbir.dynamic_update_slice` has another rank than the first operand, or is longer in some dimension",
         r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<5xf32>, tensor<si32>) -> tensor<4xf32>"#,
         "slice the update first",
     );
-    DYNAMIC_UPDATE_SLICE_C4 = Code::program(
-        "dynamic-update-slice-c4",
+    DYNAMIC_UPDATE_SLICE_C4 = program(
         "the operand and the update of `hbir.dynamic_update_slice` have different element types",
         r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<2xsi8>, tensor<si32>) -> tensor<4xf32>"#,
         "convert one of them with `hbir.cast`",

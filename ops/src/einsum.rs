@@ -7,15 +7,9 @@
 //! with two operands it is a contraction. `canonicalize` splits an operation with more operands into several.
 
 use crate::contract::{Pairing, contract};
-use crate::shape::{broadcast_dim, common_dtype, moves, one, show};
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Traffic, ViewDims,
-    not_a_rearrangement,
-};
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::{broadcast_dim, moves};
+use optc_ir::op::not_a_rearrangement;
 use std::sync::Arc;
 
 attributes! {
@@ -73,10 +67,6 @@ impl Operation for Einsum {
             ]);
         }
         sum_all(call, &equation)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -463,32 +453,27 @@ fn operand_map(equation: &Equation, indices: &[Index], dims: &[Dim]) -> Vec<Inde
 codes! {
     const CODES;
 
-    EINSUM_C1 = Code::program(
-        "einsum-c1",
+    EINSUM_C1 = program(
         "the equation of `hbir.einsum` has a character that is no letter, comma, `->`, `...` or space",
         r#"%0 = "hbir.einsum"(%x) <{equation = "i1->i"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "name dimensions by single letters",
     );
-    EINSUM_C2 = Code::program(
-        "einsum-c2",
+    EINSUM_C2 = program(
         "the equation of `hbir.einsum` names another number of operands or of dimensions than there are",
         r#"%0 = "hbir.einsum"(%x) <{equation = "ijk->i"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "write one group of letters an operand, one letter a dimension",
     );
-    EINSUM_C3 = Code::program(
-        "einsum-c3",
+    EINSUM_C3 = program(
         "the right side of the equation names a letter twice, or one that no operand has",
         r#"%0 = "hbir.einsum"(%x) <{equation = "ij->k"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "the result may only have letters of the operands, each once",
     );
-    EINSUM_C4 = Code::program(
-        "einsum-c4",
+    EINSUM_C4 = program(
         "a letter of the equation stands for two different sizes",
         r#"%0 = "hbir.einsum"(%x) <{equation = "ii->i"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "give dimensions of different sizes different letters",
     );
-    EINSUM_C5 = Code::program(
-        "einsum-c5",
+    EINSUM_C5 = program(
         "the operands of `hbir.einsum` have different element types",
         r#"%0 = "hbir.einsum"(%x, %y) <{equation = "i,i->"}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<f32>"#,
         "cast the operands to one element type",

@@ -1,13 +1,7 @@
 //! `hbir.flatten`: the operand as a matrix. The dimensions before `axis` are merged into one, and so are the others
 //! (ONNX `Flatten`).
 
-use crate::rearrange;
-use crate::shape::one;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, ViewDims};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The operand as a matrix: the dimensions before an axis are merged into one, and so are the others.
@@ -24,6 +18,7 @@ impl Operation for Flatten {
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: an axis of the operand, or its rank.
@@ -46,20 +41,8 @@ impl Operation for Flatten {
         one(vec![merged(&x.dims[..at]), merged(&x.dims[at..])], x.dtype)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.rearrangement(call.op)?)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         Ok(ViewDims::reshape(&op.operand(0)?.dims))
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 
@@ -80,8 +63,7 @@ fn merged(dims: &[Dim]) -> Dim {
 codes! {
     const CODES;
 
-    FLATTEN_C1 = Code::program(
-    "flatten-c1",
+    FLATTEN_C1 = program(
     "`axis` of `hbir.flatten` lies outside 0 to the rank",
     r#"%0 = "hbir.flatten"(%x) <{axis = 3}> : (tensor<2x3xf32>) -> tensor<6x1xf32>"#,
     "the axis is where the dimensions are parted: 0 to the rank, negative numbers from the end",

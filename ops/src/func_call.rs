@@ -2,9 +2,7 @@
 
 use crate::call::{self, Symbol};
 use crate::opaque::declared_results;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use crate::prelude::*;
 
 attributes! {
     /// The results of another function, as MLIR writes it.

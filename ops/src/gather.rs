@@ -1,17 +1,8 @@
 //! `hbir.gather` (ONNX `Gather`): the elements along `axis` at the positions in the indices. The dimensions of the
 //! indices replace the axis: `y[i.., j.., k..] = x[i.., indices[j..], k..]`. An index below 0 counts from the end.
 
-use crate::shape::{as_axis, one, result_bytes, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::part::Port;
-use optc_ir::op::{
-    Along, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef,
-    Operation, OverAxes, Part, Traffic,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::result_bytes;
 use std::cmp::Ordering;
 
 attributes! {
@@ -70,6 +61,7 @@ impl Operation for Gather {
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, 2);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: an axis of the first operand. C2: the indices are integers.
@@ -95,10 +87,6 @@ impl Operation for Gather {
         Ok(vec![x.gather(call.shape(), |i| {
             (i / row * n + places[i % row / inner]) * inner + i % inner
         })])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -142,10 +130,6 @@ impl Operation for Gather {
         let shape = op.operand(0).ok()?.shape()?;
         let axis = self.along(op).ok()?;
         is_permutation(&known(1)?, shape[axis]).then_some(0)
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
@@ -221,14 +205,12 @@ pub(crate) fn position(index: i64, n: usize) -> Result<usize, EvalError> {
 codes! {
     const CODES;
 
-    GATHER_C1 = Code::program(
-        "gather-c1",
+    GATHER_C1 = program(
         "`hbir.gather` names an axis that its first operand does not have",
         r#"%0 = "hbir.gather"(%x, %y) <{axis = 2}> : (tensor<2x3xf32>, tensor<2xsi64>) -> tensor<2x3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    GATHER_C2 = Code::program(
-        "gather-c2",
+    GATHER_C2 = program(
         "the indices of `hbir.gather` are no integers",
         r#"%0 = "hbir.gather"(%x, %y) : (tensor<2x3xf32>, tensor<2xf32>) -> tensor<2x3xf32>"#,
         "cast the indices to `si64` or `si32`",

@@ -3,15 +3,8 @@
 
 use crate::gather::{indexed_axis, position, traffic};
 use crate::over_axes::exchanged;
-use crate::shape::{as_axis, one, show, wants_index, wants_rank};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Traffic,
-};
-use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use optc_ir::tensor::row_major_strides;
 
 attributes! {
     /// For each index, the element at that position along an axis.
@@ -37,6 +30,7 @@ impl Operation for GatherElements {
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, 2);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: `axis` is an axis of the first operand. C2: the indices are integers. C3: equal ranks. C4: the indices are
@@ -67,10 +61,6 @@ impl Operation for GatherElements {
         Ok(vec![x.gather(call.shape(), |i| places[i])])
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let axis = self.along(op)?;
         let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
@@ -91,10 +81,6 @@ impl Operation for GatherElements {
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         traffic(op)
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
@@ -119,26 +105,22 @@ pub(crate) fn element_places(
 codes! {
     const CODES;
 
-    GATHER_ELEMENTS_C1 = Code::program(
-        "gather-elements-c1",
+    GATHER_ELEMENTS_C1 = program(
         "`hbir.gather_elements` names an axis that its first operand does not have",
         r#"%0 = "hbir.gather_elements"(%x, %y) <{axis = 2}> : (tensor<2x3xf32>, tensor<2x2xsi64>) -> tensor<2x2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    GATHER_ELEMENTS_C2 = Code::program(
-        "gather-elements-c2",
+    GATHER_ELEMENTS_C2 = program(
         "the indices of `hbir.gather_elements` are no integers",
         r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>"#,
         "cast the indices to `si64` or `si32`",
     );
-    GATHER_ELEMENTS_C3 = Code::program(
-        "gather-elements-c3",
+    GATHER_ELEMENTS_C3 = program(
         "indices and first operand of `hbir.gather_elements` differ in rank",
         r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2xsi64>) -> tensor<2xf32>"#,
         "give the indices one dimension for each of the first operand",
     );
-    GATHER_ELEMENTS_C4 = Code::program(
-        "gather-elements-c4",
+    GATHER_ELEMENTS_C4 = program(
         "beside the axis the indices of `hbir.gather_elements` are longer than the first operand",
         r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2x4xsi64>) -> tensor<2x4xf32>"#,
         "cut the indices to the extents of the first operand",

@@ -4,15 +4,8 @@
 
 use crate::gather::{position, traffic};
 use crate::over_axes::{among, of_dims, whole};
-use crate::shape::{one, show, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Traffic, compatible,
-};
-use optc_ir::tensor::{EvalError, Tensor, row_major_strides};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use optc_ir::tensor::row_major_strides;
 
 attributes! {
     /// The parts of the operand at given coordinates.
@@ -28,6 +21,7 @@ impl Operation for GatherNd {
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, 2);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: operand and indices have equal leading `batch_dims` dimensions. C2: the indices are integers. C3: their last
@@ -48,10 +42,6 @@ impl Operation for GatherNd {
         Ok(vec![
             x.gather(call.shape(), |i| places[i / part] + i % part),
         ])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -95,10 +85,6 @@ impl Operation for GatherNd {
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         traffic(op)
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
@@ -178,20 +164,17 @@ pub(crate) fn indexed_all(op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
 codes! {
     const CODES;
 
-    GATHER_ND_C1 = Code::program(
-        "gather-nd-c1",
+    GATHER_ND_C1 = program(
         "`batch_dims` of `hbir.gather_nd` counts dimensions that operand and indices do not share with equal sizes",
         r#"%0 = "hbir.gather_nd"(%x, %y) <{batch_dims = 2}> : (tensor<2x3xf32>, tensor<2x2xsi64>) -> tensor<2xf32>"#,
         "count only leading dimensions of equal size, fewer than the indices have",
     );
-    GATHER_ND_C2 = Code::program(
-        "gather-nd-c2",
+    GATHER_ND_C2 = program(
         "the indices of `hbir.gather_nd` are no integers",
         r#"%0 = "hbir.gather_nd"(%x, %y) : (tensor<2x3xf32>, tensor<2x2xf32>) -> tensor<2xf32>"#,
         "cast the indices to `si64` or `si32`",
     );
-    GATHER_ND_C3 = Code::program(
-        "gather-nd-c3",
+    GATHER_ND_C3 = program(
         "the last dimension of the indices is unknown, or longer than the dimensions that are left to index",
         r#"%0 = "hbir.gather_nd"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xsi64>) -> tensor<2xf32>"#,
         "the last dimension holds one index tuple: at most as many numbers as the first operand has dimensions",

@@ -11,12 +11,7 @@
 //! Everything is computed in `f64` and rounded once.
 
 use crate::pool;
-use crate::shape::{one, show, wants_float};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Role, unify};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes, words};
+use crate::prelude::*;
 
 words! {
     /// The interpolation of a [`GridSample`].
@@ -111,10 +106,6 @@ impl Operation for GridSample {
             }
         }
         Ok(call.floats(out))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -242,20 +233,17 @@ fn cubic(t: f64) -> [f64; 4] {
 codes! {
     const CODES;
 
-    GRID_SAMPLE_C1 = Code::program(
-        "grid-sample-c1",
+    GRID_SAMPLE_C1 = program(
         "`mode` or `padding_mode` of `hbir.grid_sample` is no known word",
         r#"%0 = "hbir.grid_sample"(%x, %y) <{mode = "area"}> : (tensor<1x1x2x2xf32>, tensor<1x3x3x2xf32>) -> tensor<1x1x3x3xf32>"#,
         "use one of the words that the message lists",
     );
-    GRID_SAMPLE_C2 = Code::program(
-        "grid-sample-c2",
+    GRID_SAMPLE_C2 = program(
         "`hbir.grid_sample` of integers or booleans, wanted floats",
         r#"%0 = "hbir.grid_sample"(%x, %y) : (tensor<1x1x2x2xsi32>, tensor<1x3x3x2xf32>) -> tensor<1x1x3x3xsi32>"#,
         "cast the operand to a float type",
     );
-    GRID_SAMPLE_C3 = Code::program(
-        "grid-sample-c3",
+    GRID_SAMPLE_C3 = program(
         "operand and grid of `hbir.grid_sample` are not `[N, C, D1 …]` and `[N, E1 …, r]` with `r` spatial dimensions",
         r#"%0 = "hbir.grid_sample"(%x, %y) : (tensor<1x1x2x2xf32>, tensor<1x3x3x3xf32>) -> tensor<1x1x3x3xf32>"#,
         "give the grid one coordinate for each spatial dimension of the operand, in its last dimension",

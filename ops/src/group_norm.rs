@@ -5,11 +5,7 @@
 //! spatial dimensions. Scale and bias have one number for each channel.
 
 use crate::norm;
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Axes, Call, Composition, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use crate::prelude::*;
 
 attributes! {
     /// Normalization over groups of channels and the spatial dimensions.
@@ -64,10 +60,6 @@ impl Operation for GroupNorm {
 
     fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {
         norm::over_spatial_dimensions(op, Some(self.groups().ok()?), self.epsilon)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

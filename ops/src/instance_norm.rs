@@ -4,10 +4,7 @@
 //! channel, dimension 1.
 
 use crate::norm;
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Axes, Call, Composition, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use crate::prelude::*;
 
 attributes! {
     /// Normalization over the spatial dimensions of each channel.
@@ -35,10 +32,6 @@ impl Operation for InstanceNorm {
 
     fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {
         norm::over_spatial_dimensions(op, None, self.epsilon)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -1,11 +1,7 @@
 //! `hbir.iota`: `y[i] = i[axis]`, the index along `axis` (StableHLO `iota`). The result type states shape and element
 //! type.
 
-use crate::shape::{as_axis, one};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The index along an axis.
@@ -53,10 +49,6 @@ impl Operation for Iota {
         Ok(call.integers((0..n).map(|i| (i / inner % shape[axis]) as i128)))
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         source(op)
     }
@@ -78,14 +70,12 @@ pub(crate) fn source(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
 codes! {
     const CODES;
 
-    IOTA_C1 = Code::program(
-        "iota-c1",
+    IOTA_C1 = program(
         "`hbir.iota` names an axis that its result does not have",
         r#"%0 = "hbir.iota"() <{axis = 1}> : () -> tensor<3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    IOTA_C2 = Code::program(
-        "iota-c2",
+    IOTA_C2 = program(
         "`hbir.iota` of booleans, wanted numbers",
         r#"%0 = "hbir.iota"() <{axis = 0}> : () -> tensor<3xi1>"#,
         "count in an integer or float type",

@@ -1,11 +1,7 @@
 //! `hbir.layout_convert`: the same value in the layout of the result type. Its declaration is a barrier; the passes
 //! treat it specially, as the only operation that changes a layout.
 
-use crate::shape::one;
-use optc_ir::attributes;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, Traffic};
-use optc_ir::tensor::{EvalError, Tensor};
+use crate::prelude::*;
 
 attributes! {
     /// The same value in another layout.
@@ -18,6 +14,7 @@ impl Operation for LayoutConvert {
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const STRUCTURE: Structure = Structure::Convert;
 
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
@@ -27,10 +24,6 @@ impl Operation for LayoutConvert {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         Ok(vec![call.input(0).clone()])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -43,9 +36,5 @@ impl Operation for LayoutConvert {
 
     fn traffic(&self, _: &OpRef<'_>) -> Traffic {
         Traffic::Movement
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }

@@ -6,13 +6,11 @@
 //!
 //! A file has the struct of the operation's attributes with their defaults, and everything that the compiler needs to
 //! know about it: the shape rule with its numbered constraints (`operation-cN`), the reference semantics, effects,
-//! loops (the layout freedom follows from them) and the bytes moved. Element-wise operations without attributes are in
-//! two tables, `unary` and `binary`. Shared code has its own files: `shape` and `lists` check extents and lists,
+//! loops (the layout freedom follows from them) and the bytes moved. Most element-wise operations are lines of
+//! two tables, `unary` and `binary`; running sums, positions of extremes and norms of rows are tables too. Shared code has its own files: `shape` and `lists` check extents and lists,
 //! `window` computes sliding windows.
 
 mod arg;
-mod arg_max;
-mod arg_min;
 mod avg_pool;
 mod batch_norm;
 mod binary;
@@ -21,44 +19,34 @@ mod blocks;
 mod broadcast;
 mod call;
 mod cast;
-mod celu;
-mod clamp;
 mod compare;
 mod concat;
 mod constant;
 mod contract;
 mod conv;
-mod cumprod;
-mod cumsum;
 mod depth_to_space;
 mod dequantize;
 mod dequantize_blocks;
 mod dot_general;
 mod dynamic_update_slice;
 mod einsum;
-mod elu;
 mod flatten;
 mod func_call;
 mod gather;
 mod gather_elements;
 mod gather_nd;
-mod gelu;
 mod grid_sample;
 mod group_norm;
-mod hard_sigmoid;
 mod instance_norm;
 mod iota;
 mod lanes;
-mod layer_norm;
 mod layout_convert;
-mod leaky_relu;
 mod linear;
 mod lists;
 mod log_softmax;
 mod matmul;
 mod max_pool;
 mod max_pool_indices;
-mod modulo;
 mod norm;
 mod one_hot;
 mod opaque;
@@ -69,6 +57,7 @@ mod over_axes;
 mod pad;
 mod pool;
 mod prelu;
+mod prelude;
 mod quantization;
 mod quantize;
 mod rearrange;
@@ -76,13 +65,12 @@ mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
-mod rms_norm;
 mod rotary_embedding;
+mod running;
 mod scatter;
 mod scatter_elements;
 mod scatter_nd;
 mod select;
-mod selu;
 mod shape;
 mod slice;
 mod softmax;
@@ -90,7 +78,6 @@ mod space_to_depth;
 mod split;
 mod squeeze;
 mod subview;
-mod thresholded_relu;
 mod tile;
 mod top_k;
 mod transpose;
@@ -100,178 +87,110 @@ mod unsqueeze;
 mod view;
 mod window;
 
-pub use arg_max::ArgMax;
-pub use arg_min::ArgMin;
-pub use avg_pool::AvgPool;
-pub use batch_norm::BatchNorm;
 pub use binary::{
-    Add, And, Atan2, BitAnd, BitOr, BitXor, Div, Max, Min, Mul, Or, Pow, ShiftLeft, ShiftRight,
-    Sub, Xor,
+    Add, And, Atan2, BitAnd, BitOr, BitXor, Div, Max, Min, Mod, Mul, Or, Pow, ShiftLeft,
+    ShiftRight, Sub, Xor,
 };
-pub use bitcast_convert::BitcastConvert;
 pub use blocks::BlockMap;
-pub use broadcast::Broadcast;
-pub use call::{CallOp, Symbol};
-pub use cast::Cast;
-pub use celu::Celu;
-pub use clamp::Clamp;
-pub use compare::{Compare, Direction};
-pub use concat::Concat;
-pub use constant::{Constant, dense_tensor, tensor_dense};
+pub use call::Symbol;
+pub use compare::Direction;
+pub use constant::{dense_tensor, tensor_dense};
 pub use contract::Pairing;
-pub use conv::Conv;
-pub use cumprod::Cumprod;
-pub use cumsum::Cumsum;
-pub use depth_to_space::{DepthMode, DepthToSpace};
-pub use dequantize::Dequantize;
-pub use dequantize_blocks::DequantizeBlocks;
-pub use dot_general::DotGeneral;
-pub use dynamic_update_slice::DynamicUpdateSlice;
-pub use einsum::{Einsum, Equation, Index};
-pub use elu::Elu;
-pub use flatten::Flatten;
-pub use func_call::MlirCall;
-pub use gather::Gather;
-pub use gather_elements::GatherElements;
-pub use gather_nd::GatherNd;
-pub use gelu::{Approximate, Gelu};
-pub use grid_sample::{GridSample, SampleMode, SamplePadding};
-pub use group_norm::GroupNorm;
-pub use hard_sigmoid::HardSigmoid;
-pub use instance_norm::InstanceNorm;
-pub use iota::Iota;
-pub use layer_norm::LayerNorm;
-pub use layout_convert::LayoutConvert;
-pub use leaky_relu::LeakyRelu;
-pub use linear::Linear;
+pub use depth_to_space::DepthMode;
+pub use einsum::{Equation, Index};
+pub use grid_sample::{SampleMode, SamplePadding};
 pub use lists::{ints, sizes};
-pub use log_softmax::LogSoftmax;
-pub use matmul::Matmul;
-pub use max_pool::MaxPool;
-pub use max_pool_indices::MaxPoolIndices;
-pub use modulo::Mod;
-pub use one_hot::OneHot;
-pub use opaque::{Opaque, StatedEffect};
+pub use opaque::StatedEffect;
 pub use operator_control::{body_attributes, with_slices};
-pub use pad::{Pad, PadAmounts, PadMode, PadValue};
-pub use prelu::Prelu;
-pub use quantize::Quantize;
+pub use pad::{PadAmounts, PadMode, PadValue};
 pub use rearrange::may_reshape;
-pub use recurrent::{Cell, Reading, Recurrent};
-pub use reduce::{Reduce, ReduceKind};
-pub use reshape::Reshape;
-pub use resize::{Coordinates, Interpolation, NearestMode, Resize, ResizeMode};
-pub use rms_norm::RmsNorm;
-pub use rotary_embedding::RotaryEmbedding;
+pub use recurrent::{Cell, Reading};
+pub use reduce::ReduceKind;
+pub use resize::{Coordinates, Interpolation, NearestMode, ResizeMode};
 pub use scatter::ScatterReduction;
-pub use scatter_elements::ScatterElements;
-pub use scatter_nd::ScatterNd;
-pub use select::Select;
-pub use selu::Selu;
-pub use slice::{Bound, Bounds, Slice, SlicePart};
-pub use softmax::Softmax;
-pub use space_to_depth::SpaceToDepth;
-pub use split::Split;
-pub use squeeze::Squeeze;
-pub use subview::Subview;
-pub use thresholded_relu::ThresholdedRelu;
-pub use tile::Tile;
-pub use top_k::TopK;
-pub use transpose::Transpose;
-pub use trilu::Trilu;
+pub use slice::{Bound, Bounds, SlicePart};
 pub use unary::{
-    Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Cos, Cosh, Erf, Erfc, Exp, Expm1,
-    Floor, HardSwish, Identity, IsInf, IsNan, Log, Log1p, Mish, Neg, Not, Reciprocal, Relu, Round,
-    Rsqrt, Sigmoid, Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt, Tan, Tanh,
+    Abs, Acos, Acosh, Approximate, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Celu, Clamp, Cos, Cosh,
+    Elu, Erf, Erfc, Exp, Expm1, Floor, Gelu, HardSigmoid, HardSwish, Identity, IsInf, IsNan,
+    LeakyRelu, Log, Log1p, Mish, Neg, Not, Reciprocal, Relu, Round, Rsqrt, Selu, Sigmoid, Sign,
+    Silu, Sin, Sinh, Softplus, Softsign, Sqrt, Tan, Tanh, ThresholdedRelu,
 };
-pub use unsqueeze::Unsqueeze;
-pub use view::View;
-pub use window::Slide;
+pub use window::{Slide, Stated};
 
 use optc_ir::{Code, OpDecl, Registry};
 use std::sync::LazyLock;
 
-/// Adds operations to a registry, one line an operation.
+/// Exports operations and adds them to a registry: one line for each file.
 macro_rules! operations {
-    ($($op:ident),* $(,)?) => {
+    ($($file:ident: $($op:ident),+;)*) => {
+        $(pub use $file::{$($op),+};)*
+
         fn add_all(registry: &mut Registry) {
-            $(registry.add::<$op>();)*
+            $($(registry.add::<$op>();)+)*
         }
     };
 }
 
 operations! {
-    ArgMax,
-    ArgMin,
-    AvgPool,
-    BatchNorm,
-    BitcastConvert,
-    Broadcast,
-    CallOp,
-    Cast,
-    Celu,
-    Clamp,
-    Compare,
-    Concat,
-    Constant,
-    Conv,
-    Cumprod,
-    Cumsum,
-    DepthToSpace,
-    Dequantize,
-    DequantizeBlocks,
-    DotGeneral,
-    DynamicUpdateSlice,
-    Einsum,
-    Elu,
-    Flatten,
-    Gather,
-    GatherElements,
-    GatherNd,
-    Gelu,
-    GridSample,
-    GroupNorm,
-    HardSigmoid,
-    InstanceNorm,
-    Iota,
-    LayerNorm,
-    LayoutConvert,
-    LeakyRelu,
-    Linear,
-    LogSoftmax,
-    Matmul,
-    MaxPool,
-    MaxPoolIndices,
-    MlirCall,
-    Mod,
-    OneHot,
-    Opaque,
-    Pad,
-    Prelu,
-    Quantize,
-    Recurrent,
-    Reduce,
-    Reshape,
-    Resize,
-    RmsNorm,
-    RotaryEmbedding,
-    ScatterElements,
-    ScatterNd,
-    Select,
-    Selu,
-    Slice,
-    Softmax,
-    SpaceToDepth,
-    Split,
-    Squeeze,
-    Subview,
-    ThresholdedRelu,
-    Tile,
-    TopK,
-    Transpose,
-    Trilu,
-    Unsqueeze,
-    View,
+    arg: ArgMax, ArgMin;
+    avg_pool: AvgPool;
+    batch_norm: BatchNorm;
+    bitcast_convert: BitcastConvert;
+    broadcast: Broadcast;
+    call: CallOp;
+    cast: Cast;
+    compare: Compare;
+    concat: Concat;
+    constant: Constant;
+    conv: Conv;
+    depth_to_space: DepthToSpace;
+    dequantize: Dequantize;
+    dequantize_blocks: DequantizeBlocks;
+    dot_general: DotGeneral;
+    dynamic_update_slice: DynamicUpdateSlice;
+    einsum: Einsum;
+    flatten: Flatten;
+    func_call: MlirCall;
+    gather: Gather;
+    gather_elements: GatherElements;
+    gather_nd: GatherNd;
+    grid_sample: GridSample;
+    group_norm: GroupNorm;
+    instance_norm: InstanceNorm;
+    iota: Iota;
+    layout_convert: LayoutConvert;
+    linear: Linear;
+    log_softmax: LogSoftmax;
+    matmul: Matmul;
+    max_pool: MaxPool;
+    max_pool_indices: MaxPoolIndices;
+    norm: LayerNorm, RmsNorm;
+    one_hot: OneHot;
+    opaque: Opaque;
+    pad: Pad;
+    prelu: Prelu;
+    quantize: Quantize;
+    recurrent: Recurrent;
+    reduce: Reduce;
+    reshape: Reshape;
+    resize: Resize;
+    rotary_embedding: RotaryEmbedding;
+    running: Cumprod, Cumsum;
+    scatter_elements: ScatterElements;
+    scatter_nd: ScatterNd;
+    select: Select;
+    slice: Slice;
+    softmax: Softmax;
+    space_to_depth: SpaceToDepth;
+    split: Split;
+    squeeze: Squeeze;
+    subview: Subview;
+    tile: Tile;
+    top_k: TopK;
+    transpose: Transpose;
+    trilu: Trilu;
+    unsqueeze: Unsqueeze;
+    view: View;
 }
 
 /// The dialect: every operation, and the check of plans of tiles, which are attributes of functions.

@@ -3,12 +3,7 @@
 //! An attribute `to` names another element type for the result; without it the result has that of the operands.
 
 use crate::contract::{Extents, permuted, products};
-use crate::shape::{common_dtype, one, show, wants_rank};
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef, Operation, unify};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// x times the transpose of the weights `[N, K]`, plus a bias `[N]`.
@@ -67,10 +62,6 @@ impl Operation for Linear {
         Ok(vec![sums.into_tensor(call.dtype(), call.shape())])
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     /// The bias is an epilogue: it is added once, even if the sum over k is cut.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let mut domain = IterationDomain::new(op, FreedomClass::Contract);
@@ -112,32 +103,27 @@ fn check_bias(op: &OpRef<'_>, n: &Dim, dtype: DType) -> Result<(), OpError> {
 codes! {
     const CODES;
 
-    LINEAR_C1 = Code::program(
-        "linear-c1",
+    LINEAR_C1 = program(
         "the operands of `hbir.linear` have different element types",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<4x3xf16>) -> tensor<2x4xf32>"#,
         "convert one of them with `hbir.cast`",
     );
-    LINEAR_C2 = Code::program(
-        "linear-c2",
+    LINEAR_C2 = program(
         "the input of `hbir.linear` is a scalar, wanted rank 1 or more",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<f32>, tensor<4x3xf32>) -> tensor<4xf32>"#,
         "the last dimension of the input is the one that is contracted",
     );
-    LINEAR_C3 = Code::program(
-        "linear-c3",
+    LINEAR_C3 = program(
         "the weights of `hbir.linear` are not of rank 2",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<4xf32>) -> tensor<2x4xf32>"#,
         "the weights are [N, K]; use `hbir.matmul` for batches of weights",
     );
-    LINEAR_C4 = Code::program(
-        "linear-c4",
+    LINEAR_C4 = program(
         "the last dimension of the input and of the weights differ",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>"#,
         "the weights are [N, K], as torch has them; `hbir.matmul` takes [K, N]",
     );
-    LINEAR_C5 = Code::program(
-        "linear-c5",
+    LINEAR_C5 = program(
         "the bias of `hbir.linear` is not a vector of as many elements as the weights have rows",
         r#"%0 = "hbir.linear"(%x, %y, %z) : (tensor<2x3xf32>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<2x4xf32>"#,
         "give a bias [N] for weights [N, K]",

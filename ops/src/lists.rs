@@ -1,10 +1,7 @@
 //! Attributes that are lists, as numbers, axes and extents.
 
-use crate::shape::{Volume, as_axis, completed, same_volume, shape_entry, show};
-use optc_ir::Code;
-use optc_ir::attr::Attr;
-use optc_ir::op::{OpError, OpRef};
-use optc_ir::types::Dim;
+use crate::prelude::*;
+use crate::shape::{Volume, completed, same_volume, shape_entry};
 
 /// A list with one integer for each dimension; if it is absent, the default for each.
 pub(crate) fn per_axis(

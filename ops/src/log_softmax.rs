@@ -1,13 +1,7 @@
 //! `hbir.log_softmax`: the logarithm of [`Softmax`](crate::Softmax) (ONNX `LogSoftmax` of opset 13).
 
+use crate::prelude::*;
 use crate::softmax;
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{
-    Attributes, Axes, Call, Combine, Composition, Effect, Expr, Inferred, OpError, OpRef,
-    Operation, OverAxes,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
 
 attributes! {
     /// The logarithm of softmax along an axis.
@@ -49,10 +43,6 @@ impl Operation for LogSoftmax {
         let sum = soft.reduce(Combine::Add, shifted.clone().exp(), Expr::A.log());
         soft.each(shifted - sum);
         Some(soft)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

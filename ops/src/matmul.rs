@@ -5,12 +5,8 @@
 //! type for the result, for ONNX `MatMulInteger`; without it the result has that of the operands.
 
 use crate::contract::{Extents, permuted, products};
-use crate::shape::{broadcast, common_dtype, one, show};
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef, Operation, unify};
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::types::{DType, Dim, TensorType};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::broadcast;
 
 attributes! {
     /// numpy's matrix product, batch dimensions broadcast.
@@ -84,10 +80,6 @@ impl Operation for Matmul {
         Ok(vec![
             products(a, b, &pairs, extents).into_tensor(call.dtype(), shape),
         ])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -168,26 +160,22 @@ fn batch_indices(dims: &[Dim], batch: &[Dim], ids: &[usize]) -> Vec<IndexExpr> {
 codes! {
     const CODES;
 
-    MATMUL_C1 = Code::program(
-        "matmul-c1",
+    MATMUL_C1 = program(
         "the operands of `hbir.matmul` have different element types",
         r#"%0 = "hbir.matmul"(%x, %y) : (tensor<2x3xf32>, tensor<3x2xf16>) -> tensor<2x2xf32>"#,
         "convert one of them with `hbir.cast`",
     );
-    MATMUL_C2 = Code::program(
-        "matmul-c2",
+    MATMUL_C2 = program(
         "an operand of `hbir.matmul` is a scalar, wanted rank 1 or more",
         r#"%0 = "hbir.matmul"(%x, %y) : (tensor<f32>, tensor<3x2xf32>) -> tensor<3x2xf32>"#,
         "use `hbir.mul` to scale",
     );
-    MATMUL_C3 = Code::program(
-        "matmul-c3",
+    MATMUL_C3 = program(
         "the sizes that `hbir.matmul` contracts differ: the last of the left operand, the last but one of the right",
         r#"%0 = "hbir.matmul"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>"#,
         "transpose one operand, or use `hbir.linear` for weights [N, K]",
     );
-    MATMUL_C4 = Code::program(
-        "matmul-c4",
+    MATMUL_C4 = program(
         "the batch dimensions of the operands of `hbir.matmul` do not broadcast",
         r#"%0 = "hbir.matmul"(%x, %y) : (tensor<4x2x3xf32>, tensor<5x3x2xf32>) -> tensor<4x2x2xf32>"#,
         "all dimensions before the last two must have equal sizes or 1",

@@ -1,43 +1,13 @@
 //! `hbir.max_pool`: the greatest element of each window over an N C spatial… operand; padding does not count (ONNX
 //! `MaxPool`).
 
-use crate::pool::{self, each_window};
-use crate::window::{Slide, Stated};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor, int_range};
-use optc_ir::{Code, attributes};
+use crate::pool::{self, each_window, pool_attributes};
+use crate::prelude::*;
+use optc_ir::tensor::int_range;
 
-attributes! {
+pool_attributes! {
     /// The greatest element of each window.
-    pub struct MaxPool {
-        /// The extent of the window along each spatial dimension.
-        kernel: Vec<i64>,
-        /// The distance in elements from one window to the next along each spatial dimension; 1 when absent.
-        strides: Option<Vec<i64>>,
-        /// The distance in elements between adjacent positions of a window along each spatial dimension; 1 when absent.
-        dilations: Option<Vec<i64>>,
-        /// The padding before each spatial dimension, then the padding after each; 0 when absent.
-        pads: Option<Vec<i64>>,
-        /// True if the last window may reach beyond the padding.
-        ceil_mode: bool = false,
-    }
-}
-
-impl MaxPool {
-    /// The window along each spatial dimension.
-    ///
-    /// # Errors
-    /// The operand is not of rank 3 to 5 (`pool-c1`), or a list does not have one size for each spatial dimension
-    /// (`pool-c2`).
-    pub fn slides(&self, op: &OpRef<'_>) -> Result<Vec<Slide>, OpError> {
-        let stated = Stated {
-            strides: self.strides.as_deref(),
-            dilations: self.dilations.as_deref(),
-            pads: self.pads.as_deref(),
-        };
-        pool::slides(op, &self.kernel, stated)
-    }
+    pub struct MaxPool {}
 }
 
 impl Operation for MaxPool {
@@ -75,10 +45,6 @@ impl Operation for MaxPool {
             out.push(window.iter().map(|&i| x.i128_at(i)).fold(low, i128::max));
         });
         Ok(call.integers(out))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -7,45 +7,14 @@
 //!
 //! The operation is not tiled: a part of the operand does not tell the numbers of its elements in the whole operand.
 
-use crate::pool::{self, each_window};
-use crate::shape::one;
-use crate::window::{Slide, Stated};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::DType;
-use optc_ir::{Code, attributes};
+use crate::pool::{self, each_window, pool_attributes};
+use crate::prelude::*;
 
-attributes! {
+pool_attributes! {
     /// The number of the greatest element of each window in the whole operand.
     pub struct MaxPoolIndices {
-        /// The extent of the window along each spatial dimension.
-        kernel: Vec<i64>,
-        /// The distance in elements from one window to the next along each spatial dimension; 1 when absent.
-        strides: Option<Vec<i64>>,
-        /// The distance in elements between adjacent positions of a window along each spatial dimension; 1 when absent.
-        dilations: Option<Vec<i64>>,
-        /// The padding before each spatial dimension, then the padding after each; 0 when absent.
-        pads: Option<Vec<i64>>,
-        /// True if the last window may reach beyond the padding.
-        ceil_mode: bool = false,
         /// The order of counting: 0 is row-major, 1 counts the first spatial dimension fastest.
         storage_order: i64 = 0,
-    }
-}
-
-impl MaxPoolIndices {
-    /// The window along each spatial dimension.
-    ///
-    /// # Errors
-    /// As [`MaxPool::slides`](crate::MaxPool::slides).
-    pub fn slides(&self, op: &OpRef<'_>) -> Result<Vec<Slide>, OpError> {
-        let stated = Stated {
-            strides: self.strides.as_deref(),
-            dilations: self.dilations.as_deref(),
-            pads: self.pads.as_deref(),
-        };
-        pool::slides(op, &self.kernel, stated)
     }
 }
 
@@ -88,10 +57,6 @@ impl Operation for MaxPoolIndices {
             });
         });
         Ok(call.integers(out))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// The roles are those of `hbir.max_pool`, but every dimension is needed whole, since the numbers count elements of

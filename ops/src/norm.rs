@@ -1,26 +1,90 @@
-//! Shared code of normalizations: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`.
+//! `hbir.layer_norm` and `hbir.rms_norm`, and the shared code of normalizations:
+//! `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`.
 //!
 //! A normalization of trailing dimensions takes mean and variance over all dimensions from `axis` on. A normalization
 //! over channels has operands with one number for each channel (dimension 1): scale and bias, and perhaps mean and
 //! variance.
 
 use crate::over_axes::{among, of_dims, whole};
-use crate::shape::{as_axis, broadcast, common_dtype, one, show, wants_float};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::{
-    Axes, Call, Combine, Composition, Expr, FreedomClass, Inferred, OpError, OpRef, OverAxes, Run,
-    compatible, unify,
-};
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::{AttrDict, Code, codes};
+use crate::prelude::*;
+use crate::shape::broadcast;
+use optc_ir::AttrDict;
+
+/// Normalizations of trailing dimensions: doc, struct, name, summary, number of operands, whether the mean is subtracted.
+macro_rules! trailing_norms {
+    ($($(#[$doc:meta])* $op:ident $name:literal $summary:literal $operands:expr, $centred:literal;)*) => {$(
+        attributes! {
+            $(#[$doc])*
+            pub struct $op {
+                /// The first normalized dimension; negative numbers count from the end. All dimensions after it are
+                /// normalized too.
+                axis: i64 = -1,
+                /// The number added to the variance or to the mean of squares before the square root.
+                epsilon: f64 = 1e-5,
+            }
+        }
+
+        impl $op {
+            /// The first normalized dimension. All dimensions after it are normalized too.
+            ///
+            /// # Errors
+            /// The operand has no such dimension.
+            pub fn first_axis(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+                first_axis(op, self.axis)
+            }
+        }
+
+        impl Operation for $op {
+            const NAME: &'static str = $name;
+            const SUMMARY: &'static str = $summary;
+            const FAMILY: &'static str = "norm";
+            const OPERANDS: (usize, usize) = $operands;
+            const CODES: &'static [Code] = CODES;
+
+            fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+                infer_trailing(op, self.axis)
+            }
+
+            fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+                eval_trailing(call, self.axis, self.epsilon, $centred)
+            }
+
+            fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {
+                over_trailing_dimensions(op, self.axis, self.epsilon, $centred)
+            }
+
+            fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+                let axes: Vec<usize> = (self.first_axis(op)?..op.operand(0)?.rank()).collect();
+                IterationDomain::broadcasting_along(op, &axes)
+            }
+
+            fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+                let first = self.first_axis(op).ok()?;
+                over_trailing(op, axes, first, |axis| $op { axis, ..*self }.write())
+            }
+        }
+    )*};
+}
+
+trailing_norms! {
+    /// Normalization over the dimensions from `axis` on, then scale and bias:
+    /// `y = (x - mean) / sqrt(variance + epsilon) * scale + bias` (ONNX `LayerNormalization`). The bias may be left out.
+    LayerNorm "hbir.layer_norm" "normalized over the dimensions from `axis` on, scaled and shifted"
+        (2, 3), true;
+    /// Division by the root mean square over the dimensions from `axis` on, then a scale:
+    /// `y = x / sqrt(mean of squares + epsilon) * scale` (ONNX `RMSNormalization`).
+    RmsNorm "hbir.rms_norm"
+        "divided by the root mean square over the dimensions from `axis` on, scaled"
+        (2, 2), false;
+}
 
 /// The first normalized dimension of a normalization of trailing dimensions.
-pub(crate) fn first_axis(op: &OpRef<'_>, axis: i64) -> Result<usize, OpError> {
+fn first_axis(op: &OpRef<'_>, axis: i64) -> Result<usize, OpError> {
     as_axis(op, NORM_C2, axis, op.operand(0)?.rank())
 }
 
 /// C1: floats of one element type. C2: `axis` is an axis of the operand. C3: scale and bias broadcast to the operand.
-pub(crate) fn infer_trailing(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>, OpError> {
+fn infer_trailing(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
     wants_float(op, NORM_C1, 0)?;
     let dtype = common_dtype(op, NORM_C1, 0..op.operands.len())?;
@@ -56,7 +120,7 @@ fn normalize(group: &mut [f64], centred: bool, epsilon: f64) {
 }
 
 /// Normalizes the dimensions from `axis` on; without `centred` the mean is not subtracted.
-pub(crate) fn eval_trailing(
+fn eval_trailing(
     call: &Call<'_>,
     axis: i64,
     epsilon: f64,
@@ -99,7 +163,7 @@ fn normalized(mut norm: Composition, epsilon: f64, centred: bool) -> Composition
 }
 
 /// The stages of a normalization of the dimensions from `axis` on, less the mean if it is `centred`.
-pub(crate) fn over_trailing_dimensions(
+fn over_trailing_dimensions(
     op: &OpRef<'_>,
     axis: i64,
     epsilon: f64,
@@ -123,12 +187,6 @@ pub(crate) fn over_spatial_dimensions(
         ..Composition::new(0, axes.collect())
     };
     Some(normalized(norm, epsilon, true))
-}
-
-/// The loops of an operation that works along the dimensions from an axis on.
-pub(crate) fn trailing(op: &OpRef<'_>, axis: i64) -> Result<IterationDomain, OpError> {
-    let axes: Vec<usize> = (first_axis(op, axis)?..op.operand(0)?.rank()).collect();
-    IterationDomain::broadcasting_along(op, &axes)
 }
 
 /// C1: floats of one element type. C4: rank 2 or more. C5: the other operands have one element for each channel.
@@ -198,7 +256,7 @@ pub(crate) fn channels(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
 
 /// The form of a normalization of trailing dimensions: the axes of these dimensions come last, in their order, and none
 /// is cut. `write` gets the new `axis` and returns the attributes.
-pub(crate) fn over_trailing(
+fn over_trailing(
     op: &OpRef<'_>,
     axes: &Axes<'_>,
     first: usize,
@@ -270,38 +328,32 @@ fn broadcast_floats(x: &Tensor, shape: &[usize]) -> Vec<f64> {
 codes! {
     pub(crate) const CODES;
 
-    NORM_C1 = Code::program(
-        "norm-c1",
+    NORM_C1 = program(
         "the operands of a normalization are not floats of one element type",
         r#"%0 = "hbir.layer_norm"(%x, %y) : (tensor<1x4x2xf32>, tensor<2xf16>) -> tensor<1x4x2xf32>"#,
         "cast scale and bias to the element type of the input",
     );
-    NORM_C2 = Code::program(
-        "norm-c2",
+    NORM_C2 = program(
         "`hbir.layer_norm` or `hbir.rms_norm` names an axis that its operand does not have",
         r#"%0 = "hbir.layer_norm"(%x, %y) <{axis = 3}> : (tensor<1x4x2xf32>, tensor<2xf32>) -> tensor<1x4x2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    NORM_C3 = Code::program(
-        "norm-c3",
+    NORM_C3 = program(
         "scale or bias do not broadcast to the operand of the normalization",
         r#"%0 = "hbir.rms_norm"(%x, %y) : (tensor<1x4x2xf32>, tensor<3xf32>) -> tensor<1x4x2xf32>"#,
         "give them the extents of the normalized dimensions",
     );
-    NORM_C4 = Code::program(
-        "norm-c4",
+    NORM_C4 = program(
         "the operand of a normalization over channels has fewer than 2 dimensions",
         r#"%0 = "hbir.instance_norm"(%x, %y, %z) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"#,
         "give an operand [N, C, …]",
     );
-    NORM_C5 = Code::program(
-        "norm-c5",
+    NORM_C5 = program(
         "scale, bias, mean or variance do not have one element a channel",
         r#"%0 = "hbir.instance_norm"(%x, %y, %z) : (tensor<1x4x2xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<1x4x2xf32>"#,
         "give vectors as long as dimension 1 of the operand",
     );
-    NORM_C6 = Code::program(
-        "norm-c6",
+    NORM_C6 = program(
         "`num_groups` of `hbir.group_norm` does not divide the channels",
         r#"%0 = "hbir.group_norm"(%x, %y, %z) <{num_groups = 3}> : (tensor<1x4x2xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x2xf32>"#,
         "choose a number of groups that divides dimension 1 of the operand",

@@ -2,14 +2,7 @@
 //! elsewhere (ONNX `OneHot`). A second operand `[off, on]` gives other values than 0 and 1. An index below 0 counts
 //! from the end; an index out of bounds gives no 1. The result has the element type of the second operand, else `to`.
 
-use crate::shape::{as_axis, one, show, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// A new dimension that marks each index.
@@ -92,10 +85,6 @@ impl Operation for OneHot {
         Ok(call.floats((0..n).map(|i| f64::from(u8::from(marked(i))))))
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let axis = self.along(op)?;
         let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
@@ -124,26 +113,22 @@ impl Operation for OneHot {
 codes! {
     const CODES;
 
-    ONE_HOT_C1 = Code::program(
-        "one-hot-c1",
+    ONE_HOT_C1 = program(
         "the indices of `hbir.one_hot` are no integers",
         r#"%0 = "hbir.one_hot"(%x) <{depth = 3}> : (tensor<3xf32>) -> tensor<3x3xf32>"#,
         "cast the indices to `si64` or `si32`",
     );
-    ONE_HOT_C2 = Code::program(
-        "one-hot-c2",
+    ONE_HOT_C2 = program(
         "`hbir.one_hot` names an axis that its result does not have",
         r#"%0 = "hbir.one_hot"(%x) <{depth = 3, axis = 2}> : (tensor<3xsi64>) -> tensor<3x3xf32>"#,
         "the result has one dimension more than the indices; -1 appends it",
     );
-    ONE_HOT_C3 = Code::program(
-        "one-hot-c3",
+    ONE_HOT_C3 = program(
         "`depth` of `hbir.one_hot` is not above 0",
         r#"%0 = "hbir.one_hot"(%x) <{depth = 0}> : (tensor<3xsi64>) -> tensor<3x0xf32>"#,
         "the depth is the number of classes, at least 1",
     );
-    ONE_HOT_C4 = Code::program(
-        "one-hot-c4",
+    ONE_HOT_C4 = program(
         "the second operand of `hbir.one_hot` is not a vector of two elements",
         r#"%0 = "hbir.one_hot"(%x, %y) <{depth = 3}> : (tensor<3xsi64>, tensor<3xf32>) -> tensor<3x3xf32>"#,
         "give `[off, on]`, or leave it out for 0 and 1",

@@ -8,16 +8,9 @@
 use crate::operator_control::{self, symbol};
 use crate::operator_loops;
 use crate::operator_rows;
-use optc_ir::attr::Attr;
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{
-    AttrValue, Axes, Call, Control, Effect, Inferred, OpError, OpRef, Operation, OverAxes,
-    Structure, Traffic,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{TensorType, Type};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use optc_ir::op::{AttrValue, Control};
+use optc_ir::types::Type;
 use std::sync::Arc;
 
 /// The effect that an operation states of itself, as an attribute.
@@ -289,14 +282,12 @@ pub(crate) fn declared_results(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError>
 codes! {
     const CODES;
 
-    OPAQUE_C1 = Code::program(
-        "opaque-c1",
+    OPAQUE_C1 = program(
         "`kind` of `hbir.opaque` is empty",
         r#"%0 = "hbir.opaque"(%x) <{kind = ""}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         r#"name the operator that stays opaque, such as `kind = "NonZero"`"#,
     );
-    OPAQUE_C2 = Code::program(
-        "opaque-c2",
+    OPAQUE_C2 = program(
         "`effect` of `hbir.opaque` is no known effect",
         r#"%0 = "hbir.opaque"(%x) <{kind = "Foo", effect = "none"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         r#"use one of the words that the message lists, or leave it out: then the operation may do anything; "pure" does nothing besides"#,

@@ -4,10 +4,8 @@
 //! Operands with parameters are read in their own layout: they share no dimension with the data. The same is true for
 //! the weights of recurrent networks and of deformable convolutions.
 
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{FreedomClass, OpError, OpRef};
+use crate::prelude::*;
 use optc_ir::shared_codes::OPERAND_KIND;
-use optc_ir::types::{Dim, TensorType};
 
 /// Operators whose result has the dimensions of the first input; each may be longer or shorter than there.
 const EACH_DIMENSION: &[&str] = &[

@@ -1,8 +1,7 @@
 //! Operators of onnxruntime that are kept as one operation and work on rows, the last dimension. The dimensions before
 //! it may be of any number and in any order.
 
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::{Axes, FreedomClass, OpError, OpRef, OverAxes, Run};
+use crate::prelude::*;
 use optc_ir::shared_codes::OPERAND_KIND;
 
 /// Operators on rows, and the number of their first inputs that consist of rows. Other inputs are read in their own

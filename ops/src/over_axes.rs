@@ -1,7 +1,6 @@
 //! Shared code of forms of operations over other axes.
 
-use optc_ir::op::{Axes, OverAxes, Run};
-use optc_ir::size::Size;
+use crate::prelude::*;
 use std::ops::Range;
 
 /// The labels of a range of dimensions of a port.

@@ -9,18 +9,11 @@
 //! (reflect), `[a, a, b, c, c, c]` (edge) or `[c, a, b, c, a, b]` (wrap).
 
 use crate::lists::per_axis;
-use crate::shape::{computed, one, operand_bytes, result_bytes};
-use optc_ir::attr::Attr;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::part::Port;
-use optc_ir::op::{
-    Along, AttrValue, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError,
-    OpRef, Operation, OverAxes, Part, Role, Traffic,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes, field_values, words};
+use crate::prelude::*;
+use crate::shape::{operand_bytes, result_bytes};
+use optc_ir::field_values;
+use optc_ir::op::AttrValue;
+use optc_ir::tensor::Data;
 
 words! {
     /// Values of the padding.
@@ -212,10 +205,6 @@ impl Operation for Pad {
         }])
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let amounts = self.amounts(op).ok()?;
         let rank = axes.list().len();
@@ -316,32 +305,27 @@ fn pick<T: Copy>(from: &[T], fill: T, places: &[Option<usize>]) -> Vec<T> {
 codes! {
     const CODES;
 
-    PAD_C1 = Code::program(
-        "pad-c1",
+    PAD_C1 = program(
         "`low` or `high` of `hbir.pad` does not have one amount a dimension",
         r#"%0 = "hbir.pad"(%x) <{low = [1, 1], high = [0]}> : (tensor<3xf32>) -> tensor<4xf32>"#,
         "give each list one entry a dimension of the operand",
     );
-    PAD_C2 = Code::program(
-        "pad-c2",
+    PAD_C2 = program(
         "`mode` of `hbir.pad` is no known mode",
         r#"%0 = "hbir.pad"(%x) <{low = [1], high = [0], mode = "mirror"}> : (tensor<3xf32>) -> tensor<4xf32>"#,
         "use one of the modes that the message lists",
     );
-    PAD_C3 = Code::program(
-        "pad-c3",
+    PAD_C3 = program(
         r#"an amount of `hbir.pad` is negative in a mode other than "constant""#,
         r#"%0 = "hbir.pad"(%x) <{low = [-1], high = [0], mode = "edge"}> : (tensor<3xf32>) -> tensor<2xf32>"#,
         "cut with `hbir.slice` first, then pad",
     );
-    PAD_C4 = Code::program(
-        "pad-c4",
+    PAD_C4 = program(
         "negative amounts of `hbir.pad` cut off more than there is",
         r#"%0 = "hbir.pad"(%x) <{low = [-2], high = [-2]}> : (tensor<3xf32>) -> tensor<0xf32>"#,
         "cut at most the size of the dimension",
     );
-    PAD_C5 = Code::program(
-        "pad-c5",
+    PAD_C5 = program(
         "`hbir.pad` mirrors, repeats or wraps more elements than the operand has",
         r#"%0 = "hbir.pad"(%x) <{low = [3], high = [0], mode = "reflect"}> : (tensor<3xf32>) -> tensor<6xf32>"#,
         r#""reflect" adds at most the size less 1; pad in several steps for more"#,

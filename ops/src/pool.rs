@@ -2,11 +2,53 @@
 //!
 //! With `ceil_mode` the last window may reach beyond the padding; positions there never count.
 
-use crate::shape::{one, show};
+use crate::prelude::*;
 use crate::window::{self, Slide, Stated, sizes, spatial_dims, three};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, FreedomClass, Inferred, OpError, OpRef, Role};
-use optc_ir::{Code, codes};
+
+/// Declares a pooling: the attributes that all of them have, then its own.
+macro_rules! pool_attributes {
+    ($(#[$doc:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        attributes! {
+            $(#[$doc])*
+            pub struct $name {
+                /// The extent of the window along each spatial dimension.
+                kernel: Vec<i64>,
+                /// The distance in elements from one window to the next along each spatial dimension; 1 when absent.
+                strides: Option<Vec<i64>>,
+                /// The distance in elements between adjacent positions of a window along each spatial dimension; 1 when absent.
+                dilations: Option<Vec<i64>>,
+                /// The padding before each spatial dimension, then the padding after each; 0 when absent.
+                pads: Option<Vec<i64>>,
+                /// True if the last window may reach beyond the padding.
+                ceil_mode: bool = false,
+                $($own)*
+            }
+        }
+
+        impl $name {
+            /// The window as stated.
+            #[must_use]
+            pub fn stated(&self) -> $crate::Stated<'_> {
+                $crate::Stated {
+                    strides: self.strides.as_deref(),
+                    dilations: self.dilations.as_deref(),
+                    pads: self.pads.as_deref(),
+                }
+            }
+
+            /// The window along each spatial dimension.
+            ///
+            /// # Errors
+            /// The operand is not of rank 3 to 5 (`pool-c1`), or a list does not have one size for each spatial
+            /// dimension (`pool-c2`).
+            pub fn slides(&self, op: &OpRef<'_>) -> Result<Vec<$crate::Slide>, OpError> {
+                pool::slides(op, &self.kernel, self.stated())
+            }
+        }
+    };
+}
+
+pub(crate) use pool_attributes;
 
 /// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` have one size for each spatial dimension (`pads`
 /// two).
@@ -132,38 +174,32 @@ pub(crate) fn iteration_domain(
 codes! {
     pub(crate) const CODES;
 
-    POOL_C1 = Code::program(
-        "pool-c1",
+    POOL_C1 = program(
         "the operand of a pooling is not of rank 3 to 5",
         r#"%0 = "hbir.max_pool"(%x) <{kernel = [2, 2]}> : (tensor<3x3xf32>) -> tensor<2x2xf32>"#,
         "give an operand [N, C, …] with one to three spatial dimensions",
     );
-    POOL_C2 = Code::program(
-        "pool-c2",
+    POOL_C2 = program(
         "`kernel`, `strides`, `dilations` or `pads` of a pooling has another number of entries than wanted, or one that is too small",
         r#"%0 = "hbir.max_pool"(%x) <{kernel = [2]}> : (tensor<1x1x3x3xf32>) -> tensor<1x1x2x2xf32>"#,
         "one entry a spatial dimension (`pads`: all begins, then all ends); all but pads from 1 on",
     );
-    POOL_C3 = Code::program(
-        "pool-c3",
+    POOL_C3 = program(
         "the window of a pooling is larger than the padded operand",
         r#"%0 = "hbir.max_pool"(%x) <{kernel = [4, 4]}> : (tensor<1x1x3x3xf32>) -> tensor<1x1x0x0xf32>"#,
         "enlarge `pads`, or reduce `kernel` or `dilations`",
     );
-    POOL_C4 = Code::program(
-        "pool-c4",
+    POOL_C4 = program(
         "`hbir.avg_pool` of something else than floats",
         r#"%0 = "hbir.avg_pool"(%x) <{kernel = [2, 2]}> : (tensor<1x1x3x3xsi8>) -> tensor<1x1x2x2xsi8>"#,
         "cast the operand to a float type",
     );
-    POOL_C5 = Code::program(
-        "pool-c5",
+    POOL_C5 = program(
         "`hbir.max_pool` of booleans, wanted numbers",
         r#"%0 = "hbir.max_pool"(%x) <{kernel = [2, 2]}> : (tensor<1x1x3x3xi1>) -> tensor<1x1x2x2xi1>"#,
         "cast the operand to an integer type",
     );
-    POOL_C6 = Code::program(
-        "pool-c6",
+    POOL_C6 = program(
         "`storage_order` of `hbir.max_pool_indices` is neither 0 nor 1",
         r#"%0 = "hbir.max_pool_indices"(%x) <{kernel = [2], storage_order = 2}> : (tensor<1x1x4xf32>) -> tensor<1x1x3xsi64>"#,
         "write 0 for numbers in row-major order, 1 for numbers that count the first spatial dimension fastest",

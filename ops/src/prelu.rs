@@ -1,9 +1,8 @@
 //! `hbir.prelu`: `slope * x` below 0, else `x` (ONNX `PRelu`).
 
 use crate::binary::{self, Takes};
-use crate::shape::{one, operand_dims, show};
-use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation, compatible};
-use optc_ir::{Code, attributes};
+use crate::prelude::*;
+use crate::shape::operand_dims;
 
 attributes! {
     /// `slope * x` below 0, else `x`; the slope broadcasts to `x`.
@@ -34,9 +33,5 @@ impl Operation for Prelu {
 
     fn expression(&self) -> Option<Expr> {
         Some(Expr::A.where_below_zero(Expr::B * Expr::A))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 }

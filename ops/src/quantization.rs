@@ -1,11 +1,8 @@
 //! Shared code of quantize and dequantize. Their parameters are scale and zero point: scalars, or one element for each
 //! index along an axis.
 
-use crate::shape::{as_axis, show};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::{Axes, AxisOf, Call, FreedomClass, OpError, OpRef, unify};
-use optc_ir::tensor::EvalError;
-use optc_ir::{Code, codes};
+use crate::prelude::*;
+use optc_ir::op::AxisOf;
 
 /// The axis along which parameters change; `None` if every parameter is a scalar.
 pub(crate) fn parameter_axis(op: &OpRef<'_>, axis: i64) -> Result<Option<usize>, OpError> {
@@ -94,20 +91,17 @@ pub(crate) fn over_axis(axes: &Axes<'_>, dim: usize) -> Option<i64> {
 codes! {
     pub(crate) const CODES;
 
-    QUANTIZE_C1 = Code::program(
-        "quantize-c1",
+    QUANTIZE_C1 = program(
         "`hbir.quantize` is not from floats to integers, or `hbir.dequantize` not from integers to floats",
         r#"%0 = "hbir.quantize"(%x, %y) : (tensor<2x2xsi8>, tensor<2xf32>) -> tensor<2x2xui8>"#,
         "use `hbir.cast` between other types",
     );
-    QUANTIZE_C2 = Code::program(
-        "quantize-c2",
+    QUANTIZE_C2 = program(
         "scale or zero point is neither a scalar nor a vector of one element for each of the axis",
         r#"%0 = "hbir.quantize"(%x, %y) : (tensor<2x2xf32>, tensor<3xf32>) -> tensor<2x2xui8>"#,
         "give one scale for the whole tensor, or as many as `axis` has elements",
     );
-    QUANTIZE_C3 = Code::program(
-        "quantize-c3",
+    QUANTIZE_C3 = program(
         "the integer types of the quantized tensor, of the zero point and of `to` differ",
         r#"%0 = "hbir.quantize"(%x, %y, %z) <{to = ui8}> : (tensor<2x2xf32>, tensor<2xf32>, tensor<2xsi8>) -> tensor<2x2xui8>"#,
         "give the zero point the type of the quantized tensor",

@@ -3,13 +3,9 @@
 //! `y = saturate(round(x / scale) + zero)`, ties to even. The element type is `to`, or that of the zero point if there
 //! is one. Scale and zero point are scalars, or have one element for each index along `axis`.
 
+use crate::prelude::*;
 use crate::quantization::{self, check_parameters, parameter, parameter_axis};
-use crate::shape::{one, wants_float};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
-use optc_ir::tensor::{EvalError, Tensor, saturate};
-use optc_ir::types::DType;
-use optc_ir::{Code, attributes};
+use optc_ir::tensor::saturate;
 
 attributes! {
     /// Floats as scaled integers.
@@ -83,10 +79,6 @@ impl Operation for Quantize {
             let zero = zero(e).map_or(0.0, |i| call.input(2).f64_at(i));
             saturate(scaled.round_ties_even() + zero, to)
         })))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -1,10 +1,7 @@
 //! Shared code of operations that only rename elements: each has an equivalent view.
 
+use crate::prelude::*;
 use crate::shape::Volume;
-use optc_ir::Code;
-use optc_ir::op::{Call, OpError, OpRef, ViewDims};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
 
 /// Returns whether values of the two shapes may have the same number of elements; `false` if no values of the unknown
 /// sizes make them equal.
@@ -46,18 +43,4 @@ pub(crate) fn permutation(
         })?);
     }
     Ok(perm)
-}
-
-/// Evaluates an operation as its equivalent view.
-pub(crate) fn eval(call: &Call<'_>, view: &ViewDims) -> Result<Vec<Tensor>, EvalError> {
-    let x = call.input(0);
-    if view.is_reshape() {
-        return Ok(vec![x.reshaped(call.shape())]);
-    }
-    let shape = call.bind(&view.shape)?;
-    Ok(vec![
-        x.reshaped(shape)
-            .transposed(&view.perm)
-            .reshaped(call.shape()),
-    ])
 }

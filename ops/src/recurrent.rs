@@ -15,12 +15,7 @@
 //! Results: the states of all steps `[S, D, B, H]`, the last state `[D, B, H]` and, for an LSTM, the last cells.
 //! Everything is computed in `f64` and rounded once.
 
-use crate::shape::{show, wants_float, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes, words};
+use crate::prelude::*;
 
 words! {
     /// The cell of a [`Recurrent`].
@@ -236,10 +231,6 @@ impl Operation for Recurrent {
         Ok(results)
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let (x, y) = (op.operand(0)?, op.result(0)?);
         let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
@@ -348,20 +339,17 @@ fn sigmoid(x: f64) -> f64 {
 codes! {
     const CODES;
 
-    RECURRENT_C1 = Code::program(
-        "recurrent-c1",
+    RECURRENT_C1 = program(
         "`cell` or `direction` of `hbir.recurrent` is no known word",
         r#"%0, %1 = "hbir.recurrent"(%x, %w, %r, %b) <{cell = "rnn"}> : (tensor<2x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32>, tensor<1x2xf32>) -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>)"#,
         "use one of the words that the message lists",
     );
-    RECURRENT_C2 = Code::program(
-        "recurrent-c2",
+    RECURRENT_C2 = program(
         "`hbir.recurrent` of integers or booleans, wanted floats, or with lengths that are no integers",
         r#"%0, %1 = "hbir.recurrent"(%x, %w, %r, %b) <{cell = "plain"}> : (tensor<2x1x1xsi32>, tensor<1x1x1xsi32>, tensor<1x1x1xsi32>, tensor<1x2xsi32>) -> (tensor<2x1x1x1xsi32>, tensor<1x1x1xsi32>)"#,
         "cast the operands to a float type",
     );
-    RECURRENT_C3 = Code::program(
-        "recurrent-c3",
+    RECURRENT_C3 = program(
         "sequence, weights, biases, initial states or lengths of `hbir.recurrent` do not fit each other",
         r#"%0, %1 = "hbir.recurrent"(%x, %w, %r, %b) <{cell = "plain"}> : (tensor<2x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1xf32>) -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>)"#,
         "give `[S, B, I]`, `[D, g·H, I]`, `[D, g·H, H]`, `[D, 2·g·H]`, initial states `[D, B, H]` and lengths `[B]`",

@@ -5,15 +5,9 @@
 //! greatest value.
 
 use crate::lists::distinct_axes;
-use crate::shape::one;
-use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Partial, Run,
-};
-use optc_ir::tensor::{EvalError, Tensor, int_range};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes, words};
+use crate::prelude::*;
+use optc_ir::op::Partial;
+use optc_ir::tensor::int_range;
 
 words! {
     /// The function of a reduction.
@@ -140,10 +134,6 @@ impl Operation for Reduce {
         })))
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let reduced = self.reduced(op).ok()?.into_iter();
         let labels: Option<Vec<usize>> = reduced.map(|d| axes.label(0, d)).collect();
@@ -268,26 +258,22 @@ fn reduce_integers(kind: ReduceKind, row: &[i128], dtype: DType) -> i128 {
 codes! {
     const CODES;
 
-    REDUCE_C1 = Code::program(
-        "reduce-c1",
+    REDUCE_C1 = program(
         "`kind` of `hbir.reduce` is no known reduction",
         r#"%0 = "hbir.reduce"(%x) <{kind = "median"}> : (tensor<2x3xf32>) -> tensor<2x1xf32>"#,
         "use one of the kinds that the message lists",
     );
-    REDUCE_C2 = Code::program(
-        "reduce-c2",
+    REDUCE_C2 = program(
         "`axes` of `hbir.reduce` names an axis twice, or one that the operand does not have",
         r#"%0 = "hbir.reduce"(%x) <{kind = "sum", axes = [1, -1]}> : (tensor<2x3xf32>) -> tensor<2x1xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    REDUCE_C3 = Code::program(
-        "reduce-c3",
+    REDUCE_C3 = program(
         "a reduction with a logarithm of something else than floats",
         r#"%0 = "hbir.reduce"(%x) <{kind = "log_sum"}> : (tensor<2xsi8>) -> tensor<1xsi8>"#,
         "cast the operand to a float type",
     );
-    REDUCE_C4 = Code::program(
-        "reduce-c4",
+    REDUCE_C4 = program(
         "a reduction of bits of something else than integers and truth values",
         r#"%0 = "hbir.reduce"(%x) <{kind = "or"}> : (tensor<2xf32>) -> tensor<f32>"#,
         "compare first, or cast the operand to an integer type",

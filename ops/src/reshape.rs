@@ -2,13 +2,7 @@
 //! number, a symbol's name or -1 (at most once). Without `shape` the result type states the shape.
 
 use crate::lists::{shape_attrs, sizes, target_shape};
-use crate::rearrange;
-use crate::shape::one;
-use optc_ir::attr::Attr;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, ViewDims};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The row-major elements in another shape.
@@ -43,6 +37,7 @@ impl Operation for Reshape {
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: well-formed entries. C2: the number of elements stays.
@@ -55,34 +50,20 @@ impl Operation for Reshape {
         )
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.rearrangement(call.op)?)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         Ok(ViewDims::reshape(&op.operand(0)?.dims))
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 
 codes! {
     const CODES;
 
-    RESHAPE_C1 = Code::program(
-        "reshape-c1",
+    RESHAPE_C1 = program(
         "`shape` has an entry that is neither a size, nor the name of a symbol, nor -1, or has two -1",
         r#"%0 = "hbir.reshape"(%x) <{shape = [-1, -1]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
         "write sizes from 0 on, names in quotation marks, and at most one -1 for what is left",
     );
-    RESHAPE_VOLUME_MISMATCH = Code::program(
-        "reshape-volume-mismatch",
+    RESHAPE_VOLUME_MISMATCH = program(
         "a reshape changes the number of elements, or its -1 has no whole number",
         r#"%0 = "hbir.reshape"(%x) <{shape = [4, 5]}> : (tensor<2x3xf32>) -> tensor<4x5xf32>"#,
         "the sizes must multiply to the number of elements of the operand",

@@ -21,13 +21,7 @@
 //! Dimensions are independent: they are interpolated one after the other, in `f64`, and the result is rounded once.
 
 use crate::lanes::Lanes;
-use crate::shape::{computed, one, show};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{Dim, TensorType};
-use optc_ir::{Code, attributes, codes, words};
+use crate::prelude::*;
 
 words! {
     /// The interpolation of a [`Resize`].
@@ -229,10 +223,6 @@ impl Operation for Resize {
             erase_outside(&mut values, &shape, axis, &outside);
         }
         Ok(call.floats(values))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// The loop of a batch or channel dimension that keeps its size is parallel if there is no `roi`; every other
@@ -490,32 +480,27 @@ fn cubic_weights(t: f64, a: f64) -> [f64; 4] {
 codes! {
     const CODES;
 
-    RESIZE_C1 = Code::program(
-        "resize-c1",
+    RESIZE_C1 = program(
         "`mode`, `coordinate_transformation_mode` or `nearest_mode` of `hbir.resize` is no known word",
         r#"%0 = "hbir.resize"(%x) <{sizes = [4], mode = "area"}> : (tensor<2xf32>) -> tensor<4xf32>"#,
         "use one of the words that the message lists",
     );
-    RESIZE_C2 = Code::program(
-        "resize-c2",
+    RESIZE_C2 = program(
         "`hbir.resize` has neither `scales` nor `sizes`, or not one entry a dimension",
         r#"%0 = "hbir.resize"(%x) : (tensor<2xf32>) -> tensor<4xf32>"#,
         "give `sizes = […]` or `scales = […]`; 1.0 leaves a dimension as it is",
     );
-    RESIZE_C3 = Code::program(
-        "resize-c3",
+    RESIZE_C3 = program(
         "a scale of `hbir.resize` is not above 0, a size is negative, or an empty dimension would get elements",
         r#"%0 = "hbir.resize"(%x) <{scales = [-1.0]}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "give positive scales, or sizes from 0 on",
     );
-    RESIZE_C4 = Code::program(
-        "resize-c4",
+    RESIZE_C4 = program(
         "`hbir.resize` of booleans, wanted numbers",
         r#"%0 = "hbir.resize"(%x) <{sizes = [4]}> : (tensor<2xi1>) -> tensor<4xi1>"#,
         "cast the operand to a number type",
     );
-    RESIZE_C5 = Code::program(
-        "resize-c5",
+    RESIZE_C5 = program(
         "`roi` of `hbir.resize` is there without tf_crop_and_resize, or lacks a start and an end for each dimension",
         r#"%0 = "hbir.resize"(%x) <{sizes = [4], roi = [0.5]}> : (tensor<2xf32>) -> tensor<4xf32>"#,
         "give all starts, then all ends, in parts of the extent, or no `roi`",

@@ -9,12 +9,7 @@
 //! Cosines and sines are `[batch, sequence, size / 2]`. With a fourth operand, the positions `[batch, sequence]`, they
 //! are `[positions, size / 2]`: each position is the row to use.
 
-use crate::shape::{common_dtype, one, show, wants_float, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// Pairs of elements rotated by angles that depend on the position.
@@ -156,10 +151,6 @@ impl Operation for RotaryEmbedding {
         Ok(call.floats(values))
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     /// The last dimension is needed whole. The other operands follow batch and sequence, except that with positions all
     /// cosines and sines are needed whole.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -231,26 +222,22 @@ fn angle_row(call: &Call<'_>, b: usize, s: usize, length: usize) -> Result<usize
 codes! {
     const CODES;
 
-    ROTARY_EMBEDDING_C1 = Code::program(
-        "rotary-embedding-c1",
+    ROTARY_EMBEDDING_C1 = program(
         "the operands of `hbir.rotary_embedding` are no floats of one element type, or the first has not rank 4",
         r#"%0 = "hbir.rotary_embedding"(%x, %y, %z) : (tensor<1x5x6xf32>, tensor<1x5x3xf32>, tensor<1x5x3xf32>) -> tensor<1x5x6xf32>"#,
         "reshape the operand to batch, heads and sequence in either order, and the rotated dimension",
     );
-    ROTARY_EMBEDDING_C2 = Code::program(
-        "rotary-embedding-c2",
+    ROTARY_EMBEDDING_C2 = program(
         "`sequence_axis` of `hbir.rotary_embedding` is not 1 or 2, or `size` is odd or more than the last dimension has",
         r#"%0 = "hbir.rotary_embedding"(%x, %y, %z) : (tensor<1x2x5x7xf32>, tensor<1x5x3xf32>, tensor<1x5x3xf32>) -> tensor<1x2x5x7xf32>"#,
         "rotate an even number of elements: `size = 6` leaves the last one as it is",
     );
-    ROTARY_EMBEDDING_C3 = Code::program(
-        "rotary-embedding-c3",
+    ROTARY_EMBEDDING_C3 = program(
         "cosines or sines of `hbir.rotary_embedding` do not have one number for each pair and position",
         r#"%0 = "hbir.rotary_embedding"(%x, %y, %z) : (tensor<1x2x4x6xf32>, tensor<1x5x3xf32>, tensor<1x5x3xf32>) -> tensor<1x2x4x6xf32>"#,
         "give `[batch, sequence, size / 2]`, or `[positions, size / 2]` with positions as fourth operand",
     );
-    ROTARY_EMBEDDING_C4 = Code::program(
-        "rotary-embedding-c4",
+    ROTARY_EMBEDDING_C4 = program(
         "the positions of `hbir.rotary_embedding` are no integers, or not one for each element of the sequence",
         r#"%0 = "hbir.rotary_embedding"(%x, %y, %z, %p) : (tensor<1x2x5x6xf32>, tensor<9x3xf32>, tensor<9x3xf32>, tensor<1x5xf32>) -> tensor<1x2x5x6xf32>"#,
         "cast the positions to `si64` and give them the shape `[batch, sequence]`",

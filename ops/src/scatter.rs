@@ -4,12 +4,8 @@
 //! Operands: the tensor, the indices, the updates. An index below 0 counts from the end. Without a reduction, the last
 //! of several updates of one element (in row-major order) wins.
 
+use crate::prelude::*;
 use crate::shape::{operand_bytes, result_bytes};
-use optc_ir::Code;
-use optc_ir::op::{Call, OpError, OpRef, Traffic};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::DType;
-use optc_ir::words;
 
 words! {
     /// The combination of an element and its update.

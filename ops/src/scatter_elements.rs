@@ -4,16 +4,8 @@
 use crate::gather::indexed_axis;
 use crate::gather_elements::element_places;
 use crate::over_axes::exchanged;
+use crate::prelude::*;
 use crate::scatter::{ScatterReduction, traffic, write};
-use crate::shape::{as_axis, common_dtype, one, show, wants_index, wants_rank};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Traffic, compatible,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A copy with elements replaced at positions along an axis.
@@ -76,10 +68,6 @@ impl Operation for ScatterElements {
         write(call, self.reduction, &places, 1)
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let axis = self.along(op)?;
         let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
@@ -114,32 +102,27 @@ impl Operation for ScatterElements {
 codes! {
     const CODES;
 
-    SCATTER_ELEMENTS_C1 = Code::program(
-        "scatter-elements-c1",
+    SCATTER_ELEMENTS_C1 = program(
         "`hbir.scatter_elements` names an axis that its first operand does not have",
         r#"%0 = "hbir.scatter_elements"(%x, %y, %z) <{axis = 1}> : (tensor<4xf32>, tensor<2xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    SCATTER_ELEMENTS_C2 = Code::program(
-        "scatter-elements-c2",
+    SCATTER_ELEMENTS_C2 = program(
         "the indices of `hbir.scatter_elements` are no integers",
         r#"%0 = "hbir.scatter_elements"(%x, %y, %z) : (tensor<4xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>"#,
         "cast the indices to `si64` or `si32`",
     );
-    SCATTER_ELEMENTS_C3 = Code::program(
-        "scatter-elements-c3",
+    SCATTER_ELEMENTS_C3 = program(
         "indices and first operand of `hbir.scatter_elements` differ in rank",
         r#"%0 = "hbir.scatter_elements"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "give the indices one dimension for each of the first operand",
     );
-    SCATTER_ELEMENTS_C4 = Code::program(
-        "scatter-elements-c4",
+    SCATTER_ELEMENTS_C4 = program(
         "the updates of `hbir.scatter_elements` differ from the indices in shape, or from the first operand in element type",
         r#"%0 = "hbir.scatter_elements"(%x, %y, %z) : (tensor<4xf32>, tensor<2xsi64>, tensor<3xf32>) -> tensor<4xf32>"#,
         "give one update for each index",
     );
-    SCATTER_ELEMENTS_C5 = Code::program(
-        "scatter-elements-c5",
+    SCATTER_ELEMENTS_C5 = program(
         "`reduction` of `hbir.scatter_elements` is no known reduction",
         r#"%0 = "hbir.scatter_elements"(%x, %y, %z) <{reduction = "avg"}> : (tensor<4xf32>, tensor<2xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "use one of the words that the message lists",

@@ -3,16 +3,8 @@
 
 use crate::gather_nd::{indexed_all, nd_places};
 use crate::over_axes::{among, of_dims, whole};
+use crate::prelude::*;
 use crate::scatter::{ScatterReduction, traffic, write};
-use crate::shape::{common_dtype, one, show, wants_index};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Role, Traffic, compatible,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A copy with parts replaced at given coordinates.
@@ -57,10 +49,6 @@ impl Operation for ScatterNd {
         let part = x.shape[depth..].iter().product::<usize>();
         let places = nd_places(&x.shape, call.input(1), 0, depth)?;
         write(call, self.reduction, &places, part)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
@@ -138,32 +126,27 @@ fn depth(op: &OpRef<'_>) -> Result<usize, OpError> {
 codes! {
     const CODES;
 
-    SCATTER_ND_C1 = Code::program(
-        "scatter-nd-c1",
+    SCATTER_ND_C1 = program(
         "the indices of `hbir.scatter_nd` are no integers",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xf32>, tensor<2xf32>) -> tensor<4xf32>"#,
         "cast the indices to `si64` or `si32`",
     );
-    SCATTER_ND_C2 = Code::program(
-        "scatter-nd-c2",
+    SCATTER_ND_C2 = program(
         "the last dimension of the indices is unknown, or longer than the rank of the first operand",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x2xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "the last dimension holds one index tuple: at most as many numbers as the first operand has dimensions",
     );
-    SCATTER_ND_C3 = Code::program(
-        "scatter-nd-c3",
+    SCATTER_ND_C3 = program(
         "the updates of `hbir.scatter_nd` do not have the leading dimensions of the indices, then the dimensions left of the first operand",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<3xf32>) -> tensor<4xf32>"#,
         "give one slice of updates for each index tuple",
     );
-    SCATTER_ND_C4 = Code::program(
-        "scatter-nd-c4",
+    SCATTER_ND_C4 = program(
         "operand and updates of `hbir.scatter_nd` have different element types",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xsi8>) -> tensor<4xf32>"#,
         "convert one of them with `hbir.cast`",
     );
-    SCATTER_ND_C5 = Code::program(
-        "scatter-nd-c5",
+    SCATTER_ND_C5 = program(
         "`reduction` of `hbir.scatter_nd` is no known reduction",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) <{reduction = "avg"}> : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "use one of the words that the message lists",

@@ -1,9 +1,8 @@
 //! `hbir.select`: `y = cond ? a : b` (ONNX `Where`, StableHLO `select`), with numpy's broadcasting.
 
-use crate::shape::{broadcast, common_dtype, one, operand_dims};
-use optc_ir::op::{Call, Effect, Expr, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::{broadcast, operand_dims};
+use optc_ir::tensor::Data;
 
 attributes! {
     /// `a` where the condition holds, else `b`.
@@ -16,6 +15,7 @@ impl Operation for Select {
     const FAMILY: &'static str = "elementwise";
     const OPERANDS: (usize, usize) = (3, 3);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: the condition is `i1`. C2: both branches have one element type. C3: the shapes broadcast.
@@ -67,33 +67,22 @@ impl Operation for Select {
             data,
         }])
     }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
-    fn passes_on(&self) -> bool {
-        true
-    }
 }
 
 codes! {
     const CODES;
 
-    SELECT_C1 = Code::program(
-        "select-c1",
+    SELECT_C1 = program(
         "the condition of `hbir.select` is not of `i1`",
         r#"%0 = "hbir.select"(%x, %y, %z) : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"#,
         "compare first: `hbir.compare` gives `i1`",
     );
-    SELECT_C2 = Code::program(
-        "select-c2",
+    SELECT_C2 = program(
         "the branches of `hbir.select` have different element types",
         r#"%0 = "hbir.select"(%x, %y, %z) : (tensor<2xi1>, tensor<2xf32>, tensor<2xsi8>) -> tensor<2xf32>"#,
         "convert one of them with `hbir.cast`",
     );
-    SELECT_C3 = Code::program(
-        "select-c3",
+    SELECT_C3 = program(
         "condition and branches of `hbir.select` do not broadcast",
         r#"%0 = "hbir.select"(%x, %y, %z) : (tensor<2xi1>, tensor<2xf32>, tensor<3xf32>) -> tensor<2xf32>"#,
         "make the sizes equal, or 1, in every dimension counted from the last",

@@ -10,18 +10,11 @@
 
 use crate::lists::per_axis;
 use crate::over_axes::divided;
-use crate::shape::{one, operand_bytes, result_bytes};
-use optc_ir::attr::Attr;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::part::Port;
-use optc_ir::op::{
-    Along, AttrValue, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError,
-    OpRef, Operation, OverAxes, Part, Role, Traffic,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes, field_values};
+use crate::prelude::*;
+use crate::shape::{operand_bytes, result_bytes};
+use optc_ir::field_values;
+use optc_ir::op::AttrValue;
+use optc_ir::tensor::row_major_strides;
 
 attributes! {
     /// A part of the operand, by starts, limits and strides.
@@ -41,6 +34,7 @@ impl Operation for Slice {
     const FAMILY: &'static str = "slice";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
@@ -49,10 +43,6 @@ impl Operation for Slice {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         self.cut().eval(call)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
@@ -110,10 +100,6 @@ impl Operation for Slice {
         } else {
             Traffic::Copy(w.clone(), w)
         }
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 
@@ -427,20 +413,17 @@ fn outside(op: &OpRef<'_>, d: usize, dim: &Dim, bounds: [&Bound; 2], stride: i64
 codes! {
     pub(crate) const CODES;
 
-    SLICE_C1 = Code::program(
-        "slice-c1",
+    SLICE_C1 = program(
         "`starts`, `limits` or `strides` does not have one entry a dimension",
         r#"%0 = "hbir.slice"(%x) <{starts = [0, 0], limits = [1, 1]}> : (tensor<4xf32>) -> tensor<1xf32>"#,
         "give each list one entry a dimension; 0 and the size take all of it",
     );
-    SLICE_C2 = Code::program(
-        "slice-c2",
+    SLICE_C2 = program(
         "a stride of `hbir.slice` is 0",
         r#"%0 = "hbir.slice"(%x) <{starts = [0], limits = [1], strides = [0]}> : (tensor<4xf32>) -> tensor<1xf32>"#,
         "step by 1 or more, or backwards by a negative number",
     );
-    SLICE_C3 = Code::program(
-        "slice-c3",
+    SLICE_C3 = program(
         "the bounds of a slice lie outside its operand, or run against the direction of the stride",
         r#"%0 = "hbir.slice"(%x) <{starts = [0], limits = [5]}> : (tensor<4xf32>) -> tensor<5xf32>"#,
         "keep starts and limits within 0 to the size; the limit itself is not taken",

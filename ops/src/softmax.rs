@@ -2,14 +2,7 @@
 //! opset 13).
 
 use crate::lanes::Lanes;
-use crate::shape::{as_axis, one, wants_float};
-use optc_ir::op::iteration_domain::{IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Combine, Composition, Effect, Expr, Inferred, OpError, OpRef,
-    Operation, OverAxes,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// Exponentials that sum to 1 along an axis.
@@ -51,10 +44,6 @@ impl Operation for Softmax {
         let sum = soft.reduce(Combine::Add, powers.clone(), Expr::A);
         soft.each(powers / sum);
         Some(soft)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
@@ -118,14 +107,12 @@ pub(crate) fn along_lanes(
 codes! {
     pub(crate) const CODES;
 
-    SOFTMAX_C1 = Code::program(
-        "softmax-c1",
+    SOFTMAX_C1 = program(
         "`hbir.softmax` or `hbir.log_softmax` of something else than floats",
         r#"%0 = "hbir.softmax"(%x) : (tensor<2xsi8>) -> tensor<2xsi8>"#,
         "cast the operand to a float type",
     );
-    SOFTMAX_C2 = Code::program(
-        "softmax-c2",
+    SOFTMAX_C2 = program(
         "`hbir.softmax` or `hbir.log_softmax` names an axis that its operand does not have",
         r#"%0 = "hbir.log_softmax"(%x) <{axis = 1}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",

@@ -2,11 +2,7 @@
 //! `[0, 3, 5, 1, 2, 4]`, reshape to `[N, C·b², H/b, W/b]`.
 
 use crate::blocks::{self, BlockMap, part, times};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Traffic, ViewDims};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use crate::prelude::*;
 
 attributes! {
     /// Blocks of pixels become blocks of channels.
@@ -45,14 +41,6 @@ impl Operation for SpaceToDepth {
 
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         self.block_map(op)?.infer(op)
-    }
-
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        self.block_map(call.op)?.eval(call)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -1,16 +1,7 @@
 //! `hbir.split`: consecutive parts along `axis`, result i with `sizes[i]` elements (ONNX `Split`).
 
-use crate::shape::{as_axis, operand_bytes, result_bytes, show};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::part::Port;
-use optc_ir::op::{
-    Along, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef,
-    Operation, OverAxes, Part, Role, Traffic,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::shape::{operand_bytes, result_bytes};
 
 attributes! {
     /// Consecutive parts along an axis.
@@ -28,6 +19,7 @@ impl Operation for Split {
     const FAMILY: &'static str = "slice";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: `axis` is an axis of the operand. C2: sizes are not negative. C3: their sum is the extent of the axis.
@@ -71,10 +63,6 @@ impl Operation for Split {
             at += target.shape[axis];
         }
         Ok(out)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
@@ -134,10 +122,6 @@ impl Operation for Split {
         }
         Traffic::Copy(operand_bytes(op, 0), result_bytes(op))
     }
-
-    fn passes_on(&self) -> bool {
-        true
-    }
 }
 
 impl Split {
@@ -165,20 +149,17 @@ impl Split {
 codes! {
     const CODES;
 
-    SPLIT_C1 = Code::program(
-        "split-c1",
+    SPLIT_C1 = program(
         "`hbir.split` names an axis that its operand does not have",
         r#"%0 = "hbir.split"(%x) <{axis = 1, sizes = [4]}> : (tensor<4xf32>) -> tensor<4xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    SPLIT_C2 = Code::program(
-        "split-c2",
+    SPLIT_C2 = program(
         "a size of `hbir.split` is negative",
         r#"%0:2 = "hbir.split"(%x) <{axis = 0, sizes = [5, -1]}> : (tensor<4xf32>) -> (tensor<5xf32>, tensor<1xf32>)"#,
         "give sizes from 0 on",
     );
-    SPLIT_C3 = Code::program(
-        "split-c3",
+    SPLIT_C3 = program(
         "the sizes of `hbir.split` do not add up to the size of the axis",
         r#"%0:2 = "hbir.split"(%x) <{axis = 0, sizes = [2, 1]}> : (tensor<4xf32>) -> (tensor<2xf32>, tensor<1xf32>)"#,
         "cover the whole axis; use `hbir.slice` for a part",

@@ -1,11 +1,7 @@
 //! `hbir.squeeze`: drops the dimensions of extent 1 at `axes`, or all of them when `axes` is absent (ONNX `Squeeze`).
 
 use crate::lists::distinct_axes;
-use crate::rearrange;
-use crate::shape::{one, show};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, ViewDims};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The operand without dimensions of extent 1.
@@ -21,6 +17,7 @@ impl Operation for Squeeze {
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: each axis is an axis of the operand and occurs once. C2: no extent is known to differ from 1.
@@ -45,34 +42,20 @@ impl Operation for Squeeze {
         one(kept.map(|d| x.dims[d].clone()).collect(), x.dtype)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.rearrangement(call.op)?)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         Ok(ViewDims::reshape(&op.operand(0)?.dims))
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 
 codes! {
     const CODES;
 
-    SQUEEZE_C1 = Code::program(
-        "squeeze-c1",
+    SQUEEZE_C1 = program(
         "`axes` of `hbir.squeeze` names an axis twice, or one that the operand does not have",
         r#"%0 = "hbir.squeeze"(%x) <{axes = [2]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    SQUEEZE_C2 = Code::program(
-        "squeeze-c2",
+    SQUEEZE_C2 = program(
         "`hbir.squeeze` drops a dimension whose size is not 1",
         r#"%0 = "hbir.squeeze"(%x) <{axes = [1]}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "drop only dimensions of size 1; merge others with `hbir.reshape`",

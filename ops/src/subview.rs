@@ -2,12 +2,11 @@
 //! result's shape. The result is a read-only window into the bytes of the operand, which stays alive; nothing is moved.
 
 use crate::broadcast::{self, Broadcast};
+use crate::prelude::*;
 use crate::slice::{self, Bounds, Cut, Slice, SlicePart};
-use optc_ir::attr::{Attr, AttrDict};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Inferred, Known, OpError, OpRef, Operation, Part, missing};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, OpData, attributes};
+use optc_ir::OpData;
+use optc_ir::attr::AttrDict;
+use optc_ir::op::missing;
 
 attributes! {
     /// A part or a repetition of the operand in place.
@@ -31,6 +30,7 @@ impl Operation for Subview {
     const FAMILY: &'static str = "slice";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const IS_PART: bool = true;
     const CODES: &'static [Code] = slice::CODES;
 
@@ -51,10 +51,6 @@ impl Operation for Subview {
         }
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         match self.broadcast {
             true => IterationDomain::broadcasting(op),
@@ -69,10 +65,6 @@ impl Operation for Subview {
                 .cut(op)
                 .map_or_else(|_| Vec::new(), |cut| cut.as_part(op)),
         }
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 

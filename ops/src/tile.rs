@@ -1,16 +1,8 @@
 //! `hbir.tile`: the operand repeated `repeats[d]` times along each dimension (ONNX `Tile`).
 
 use crate::broadcast;
-use crate::shape::{computed, one, show};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{
-    Attributes, Axes, AxisOf, Call, Effect, Inferred, Known, OpError, OpRef, Operation, OverAxes,
-    Part, Traffic,
-};
-use optc_ir::size::Size;
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use optc_ir::op::AxisOf;
 
 attributes! {
     /// The operand repeated along each dimension.
@@ -26,6 +18,7 @@ impl Operation for Tile {
     const FAMILY: &'static str = "broadcast";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: one number for each dimension, none below 0. C2: the extents stay below 2^64.
@@ -74,10 +67,6 @@ impl Operation for Tile {
         })])
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let (x, y) = (op.operand(0)?, op.result(0)?);
         let mut domain = IterationDomain::broadcasting(op)?;
@@ -120,23 +109,17 @@ impl Operation for Tile {
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         broadcast::traffic(op)
     }
-
-    fn passes_on(&self) -> bool {
-        true
-    }
 }
 
 codes! {
     const CODES;
 
-    TILE_C1 = Code::program(
-        "tile-c1",
+    TILE_C1 = program(
         "`repeats` of `hbir.tile` does not have one number from 0 on for each dimension",
         r#"%0 = "hbir.tile"(%x) <{repeats = [1, 2]}> : (tensor<2xf32>) -> tensor<2x4xf32>"#,
         "give one entry a dimension; 1 leaves it as it is",
     );
-    TILE_C2 = Code::program(
-        "tile-c2",
+    TILE_C2 = program(
         "`hbir.tile` gives a size above 2^64",
         r#"%0 = "hbir.tile"(%x) <{repeats = [9223372036854775807]}> : (tensor<4294967296xf32>) -> tensor<4xf32>"#,
         "repeat less often",

@@ -7,14 +7,7 @@
 use crate::arg::element_order;
 use crate::lanes::Lanes;
 use crate::over_axes::exchanged;
-use crate::shape::as_axis;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The k greatest or least elements along an axis and their indices.
@@ -100,10 +93,6 @@ impl Operation for TopK {
         Ok(vec![values, Tensor::from_i64(DType::SI64, shape, indices)])
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let axis = self.along(op)?;
         let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
@@ -127,14 +116,12 @@ impl Operation for TopK {
 codes! {
     const CODES;
 
-    TOP_K_C1 = Code::program(
-        "top-k-c1",
+    TOP_K_C1 = program(
         "`hbir.top_k` names an axis that its operand does not have",
         r#"%0:2 = "hbir.top_k"(%x) <{axis = 1, k = 1}> : (tensor<3xf32>) -> (tensor<1xf32>, tensor<1xsi64>)"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
     );
-    TOP_K_C2 = Code::program(
-        "top-k-c2",
+    TOP_K_C2 = program(
         "`k` of `hbir.top_k` does not lie between 0 and the size of the axis",
         r#"%0:2 = "hbir.top_k"(%x) <{k = 4}> : (tensor<3xf32>) -> (tensor<4xf32>, tensor<4xsi64>)"#,
         "ask for at most as many elements as there are",

@@ -1,10 +1,8 @@
 //! `hbir.transpose`: `perm[i]` is the input axis of output axis `i` (ONNX and StableHLO).
 
-use crate::rearrange::{self, permutation};
-use crate::shape::{moves, one};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Traffic, ViewDims};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::rearrange::permutation;
+use crate::shape::moves;
 
 attributes! {
     /// The axes in another order.
@@ -39,6 +37,7 @@ impl Operation for Transpose {
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: one entry for each dimension. C2: a permutation.
@@ -46,14 +45,6 @@ impl Operation for Transpose {
         let x = op.operand(0)?;
         let perm = self.permutation(op)?;
         one(perm.iter().map(|&p| x.dims[p].clone()).collect(), x.dtype)
-    }
-
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.rearrangement(call.op)?)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
@@ -69,23 +60,17 @@ impl Operation for Transpose {
             perm: self.permutation(op)?,
         })
     }
-
-    fn passes_on(&self) -> bool {
-        true
-    }
 }
 
 codes! {
     const CODES;
 
-    TRANSPOSE_C1 = Code::program(
-        "transpose-c1",
+    TRANSPOSE_C1 = program(
         "`perm` has another number of entries than the operand has dimensions",
         r#"%0 = "hbir.transpose"(%x) <{perm = [1, 0, 2]}> : (tensor<2x3xf32>) -> tensor<3x2x1xf32>"#,
         "`perm[i]` is the input axis of output axis i: one entry a dimension",
     );
-    TRANSPOSE_C2 = Code::program(
-        "transpose-c2",
+    TRANSPOSE_C2 = program(
         "`perm` is no permutation: it names an axis twice, or one that does not exist",
         r#"%0 = "hbir.transpose"(%x) <{perm = [1, 1]}> : (tensor<2x3xf32>) -> tensor<3x3xf32>"#,
         "name each axis from 0 to the rank less 1 once",

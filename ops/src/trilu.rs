@@ -1,11 +1,7 @@
 //! `hbir.trilu`: the elements on and above (with `upper`) or on and below the k-th diagonal of the last two dimensions;
 //! all other elements are zeros (ONNX `Trilu`).
 
-use crate::shape::{one, show};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The upper or lower triangle of the last two dimensions.
@@ -55,10 +51,6 @@ impl Operation for Trilu {
         })
     }
 
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let rank = op.operand(0)?.rank();
         let matrix: Vec<usize> = (rank.saturating_sub(2)..rank).collect();
@@ -93,8 +85,7 @@ impl Operation for Trilu {
 codes! {
     const CODES;
 
-    TRILU_C1 = Code::program(
-    "trilu-c1",
+    TRILU_C1 = program(
     "the operand of `hbir.trilu` has fewer than 2 dimensions",
     r#"%0 = "hbir.trilu"(%x) : (tensor<3xf32>) -> tensor<3xf32>"#,
     "the last two dimensions are rows and columns of matrices",

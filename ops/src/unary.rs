@@ -1,38 +1,44 @@
-//! Element-wise operations of one operand and no attributes: `y[i] = f(x[i])`.
+//! Element-wise operations of one operand: `y[i] = f(x[i])`.
 //!
 //! Names and meanings follow ONNX (`Neg`, `Erf`, `HardSwish`, …) and, where ONNX has none, StableHLO (`rsqrt`).
 //! Floats are computed in `f64` and rounded once to the element type; integers wrap.
 
 use crate::binary::Takes::{self, All, Floats, IntegersAndBool, Numbers};
-use crate::shape::one;
-use optc_ir::op::{Direction, Effect, Expr, Inferred, OpError, OpRef, Operation};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use std::f64::consts::{PI, SQRT_2};
 
 /// C1: the operation accepts the element type. The result of a comparison is of truth values.
-pub(crate) fn infer(op: &OpRef<'_>, takes: Takes, gives: &Expr) -> Result<Vec<Inferred>, OpError> {
+fn infer(op: &OpRef<'_>, takes: Takes, gives: Option<Expr>) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
     if !takes.accepts(x.dtype) {
         let message = format!("{} of {}, wanted {}", op.name, x.dtype, takes.wanted());
         return Err(OpError::new(UNARY_C1, message));
     }
-    let dtype = gives.dtype(&[x.dtype]).unwrap_or(x.dtype);
-    one(x.dims.clone(), dtype)
+    let dtype = gives.and_then(|gives| gives.dtype(&[x.dtype]));
+    one(x.dims.clone(), dtype.unwrap_or(x.dtype))
 }
 
-/// As [`infer`], for an operation on floats.
-pub(crate) fn infer_float(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-    infer(op, Floats, &X)
+words! {
+    /// The computation of the distribution function in a [`Gelu`].
+    pub enum Approximate {
+        /// By the error function.
+        None = "none",
+        /// By the hyperbolic tangent of a cubic polynomial.
+        Tanh = "tanh",
+    }
 }
 
 /// The element of the operand.
 const X: Expr = Expr::A;
 
-/// Operations of one operand: struct, name, summary, element types, expression.
+/// Operations of one operand: struct with attributes, if any, name, summary, element types, expression. An
+/// expression reads the attributes from the name after `as`.
 macro_rules! unary {
-    ($($op:ident $name:literal $summary:literal $takes:expr, $gives:expr;)*) => {$(
+    ($($op:ident $({ $($fields:tt)* } as $own:ident)? $name:literal $summary:literal
+        $takes:expr, $gives:expr;)*) => {$(
         attributes! {
             #[doc = concat!("`", $name, "`: ", $summary, ".")]
-            pub struct $op {}
+            pub struct $op { $($($fields)*)? }
         }
 
         impl Operation for $op {
@@ -41,19 +47,15 @@ macro_rules! unary {
             const FAMILY: &'static str = "elementwise";
             const OPERANDS: (usize, usize) = (1, 1);
             const MOVES_ONLY: bool = matches!($takes, All);
+            const PASSES_ON: bool = matches!($takes, All);
             const CODES: &'static [Code] = CODES;
 
             fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-                infer(op, $takes, &$gives)
+                infer(op, $takes, self.expression())
             }
             fn expression(&self) -> Option<Expr> {
+                $(let $own = self;)?
                 Some($gives)
-            }
-            fn effect(&self, _: &OpRef<'_>) -> Effect {
-                Effect::Pure
-            }
-            fn passes_on(&self) -> bool {
-                matches!($takes, All)
             }
         }
     )*
@@ -106,19 +108,68 @@ unary! {
     HardSwish "hbir.hard_swish" "x * max(0, min(1, x / 6 + 0.5))" Floats, X * (X / 6.0 + 0.5).max(0.0).min(1.0);
     Mish "hbir.mish" "x * tanh(softplus(x))" Floats, X * X.softplus().tanh();
     Identity "hbir.identity" "x" All, X;
+    Elu {
+        /// The distance of the least value from 0.
+        alpha: f64 = 1.0,
+    } as elu "hbir.elu" "alpha * (e^x - 1) below 0, else x" Floats, X.where_below_zero(elu.alpha * X.expm1());
+    Celu {
+        /// The distance of the least value from 0.
+        alpha: f64 = 1.0,
+    } as celu "hbir.celu" "alpha * (e^(x / alpha) - 1) below 0, else x" Floats,
+        X.where_below_zero(celu.alpha * (X / celu.alpha).expm1());
+    Selu {
+        /// The distance of the least value from 0, before the scale.
+        alpha: f64 = 1.673_263_192_176_818_8,
+        /// The scale.
+        gamma: f64 = 1.050_700_902_938_842_8,
+    } as selu "hbir.selu" "gamma * elu(x, alpha)" Floats,
+        selu.gamma * X.where_below_zero(selu.alpha * X.expm1());
+    LeakyRelu {
+        /// The slope below 0.
+        alpha: f64 = 0.01,
+    } as leaky "hbir.leaky_relu" "alpha * x below 0, else x" Floats, X.where_below_zero(leaky.alpha * X);
+    HardSigmoid {
+        /// The slope between 0 and 1.
+        alpha: f64 = 0.2,
+        /// The value at 0.
+        beta: f64 = 0.5,
+    } as hard "hbir.hard_sigmoid" "max(0, min(1, alpha * x + beta))" Floats,
+        (hard.alpha * X + hard.beta).max(0.0).min(1.0);
+    ThresholdedRelu {
+        /// The threshold; elements that are not above it become 0.
+        alpha: f64 = 1.0,
+    } as relu "hbir.thresholded_relu" "x above alpha, else 0" Floats,
+        Direction::Le.of(X, relu.alpha).select(0.0, X);
+    Clamp {
+        /// The least result; no bound when absent.
+        min: Option<f64>,
+        /// The greatest result; no bound when absent.
+        max: Option<f64>,
+    } as clamp "hbir.clamp" "min(max(x, `min`), `max`); a bound may be absent" Numbers, {
+        let low = clamp.min.map_or(X, |low| X.max(low));
+        clamp.max.map_or(low.clone(), |high| low.min(high))
+    };
+    Gelu {
+        /// The computation of the distribution function.
+        approximate: Approximate [UNARY_C2] = Approximate::None,
+    } as gelu "hbir.gelu" "x * Phi(x); `approximate` = none or tanh" Floats, {
+        let gate = match gelu.approximate {
+            Approximate::None => (X / SQRT_2).erf(),
+            Approximate::Tanh => ((2.0 / PI).sqrt() * (X + 0.044_715 * X * X * X)).tanh(),
+        };
+        0.5 * X * (1.0 + gate)
+    };
 }
 
 codes! {
-    pub(crate) const CODES;
+    const CODES;
 
-    UNARY_C1 = Code::program(
-        "unary-c1",
+    UNARY_C1 = program(
         "an element-wise operation of one operand is not defined for its element type",
         r#"%0 = "hbir.exp"(%x) : (tensor<2xsi32>) -> tensor<2xsi32>"#,
         "cast the operand: functions such as `hbir.exp` take floats, `hbir.not` takes `i1` and integers",
     );
-    UNARY_C2 = Code::program(
-        "unary-c2",
+    UNARY_C2 = program(
         r#"`approximate` of `hbir.gelu` is neither "none" nor "tanh""#,
         r#"%0 = "hbir.gelu"(%x) <{approximate = "fast"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         r#"write one of the two; without the attribute it is "none""#,

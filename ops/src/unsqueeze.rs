@@ -1,12 +1,7 @@
 //! `hbir.unsqueeze`: adds dimensions of extent 1, which are at `axes` of the result (ONNX `Unsqueeze`).
 
 use crate::lists::distinct_axes;
-use crate::rearrange;
-use crate::shape::one;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, ViewDims};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
 
 attributes! {
     /// The operand with more dimensions of extent 1.
@@ -22,6 +17,7 @@ impl Operation for Unsqueeze {
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: each axis is an axis of the result and occurs once.
@@ -40,28 +36,15 @@ impl Operation for Unsqueeze {
         one((0..rank).filter_map(dim).collect(), x.dtype)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.rearrangement(call.op)?)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         Ok(ViewDims::reshape(&op.operand(0)?.dims))
-    }
-
-    fn passes_on(&self) -> bool {
-        true
     }
 }
 
 codes! {
     const CODES;
 
-    UNSQUEEZE_C1 = Code::program(
-    "unsqueeze-c1",
+    UNSQUEEZE_C1 = program(
     "`axes` of `hbir.unsqueeze` names an axis twice, or one that the result does not have",
     r#"%0 = "hbir.unsqueeze"(%x) <{axes = [3]}> : (tensor<2x3xf32>) -> tensor<2x3x1xf32>"#,
     "the axes are those of the result, whose rank is that of the operand plus the number of axes",

@@ -2,12 +2,9 @@
 //! to the result's shape. It moves nothing; the verifier checks that the layouts agree.
 
 use crate::lists::{shape_attrs, target_shape};
-use crate::rearrange::{self, permutation};
-use crate::shape::{completed, one, same_volume};
-use optc_ir::attr::Attr;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, ViewDims};
-use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, codes};
+use crate::prelude::*;
+use crate::rearrange::permutation;
+use crate::shape::{completed, same_volume};
 
 attributes! {
     /// A reshape, a transpose and a reshape that move nothing.
@@ -39,6 +36,7 @@ impl Operation for View {
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const PASSES_ON: bool = true;
     const STRUCTURE: Structure = Structure::View;
     const CODES: &'static [Code] = CODES;
 
@@ -53,14 +51,6 @@ impl Operation for View {
         one(dims, x.dtype)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        rearrange::eval(call, &self.rearrangement(call.op)?)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
-    }
-
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         let x = op.operand(0)?;
         let shape = match &self.shape {
@@ -73,35 +63,27 @@ impl Operation for View {
         };
         Ok(ViewDims { shape, perm })
     }
-
-    fn passes_on(&self) -> bool {
-        true
-    }
 }
 
 codes! {
     const CODES;
 
-    VIEW_C1 = Code::program(
-        "view-c1",
+    VIEW_C1 = program(
         "an entry of `shape` of `hbir.view` is neither a size, nor the name of a symbol, nor -1, or two are -1",
         r#"%0 = "hbir.view"(%x) <{shape = [-3]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
         "write sizes from 0 on, names in quotation marks, and at most one -1",
     );
-    VIEW_C2 = Code::program(
-        "view-c2",
+    VIEW_C2 = program(
         "`perm` of `hbir.view` has another number of entries than `shape`",
         r#"%0 = "hbir.view"(%x) <{perm = [0]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
         "`perm` permutes the dimensions of `shape`, or those of the operand when `shape` is left out",
     );
-    VIEW_C3 = Code::program(
-        "view-c3",
+    VIEW_C3 = program(
         "`perm` of `hbir.view` is no permutation",
         r#"%0 = "hbir.view"(%x) <{perm = [0, 2]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
         "name each axis of `shape` once",
     );
-    VIEW_C4 = Code::program(
-        "view-c4",
+    VIEW_C4 = program(
         "`hbir.view` changes the number of elements",
         r#"%0 = "hbir.view"(%x) : (tensor<2x3xf32>) -> tensor<5xf32>"#,
         "operand, `shape` and result must have one number of elements; `hbir.subview` takes a part",

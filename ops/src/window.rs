@@ -1,11 +1,7 @@
 //! Shared code of convolutions and poolings: windows that slide over up to three spatial dimensions.
 
-use crate::shape::computed;
-use optc_ir::Code;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{OpError, OpRef, Role};
-use optc_ir::size::{Remembered, Size};
-use optc_ir::types::Dim;
+use crate::prelude::*;
+use optc_ir::size::Remembered;
 use std::cell::RefCell;
 
 thread_local! {
@@ -161,13 +157,13 @@ const MAX_WINDOW: i64 = 1 << 31;
 
 /// The attributes of a window as stated.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stated<'a> {
+pub struct Stated<'a> {
     /// One stride for each spatial dimension; 1 when absent.
-    pub(crate) strides: Option<&'a [i64]>,
+    pub strides: Option<&'a [i64]>,
     /// One dilation for each spatial dimension; 1 when absent.
-    pub(crate) dilations: Option<&'a [i64]>,
+    pub dilations: Option<&'a [i64]>,
     /// The padding before each spatial dimension, then the padding after each; 0 when absent.
-    pub(crate) pads: Option<&'a [i64]>,
+    pub pads: Option<&'a [i64]>,
 }
 
 /// The windows of an operation with these kernel extents, one for each spatial dimension.

@@ -1,13 +1,12 @@
 //! The codes of pipelines, passes and certificates.
 
-use optc_ir::{Code, codes};
+use optc_ir::codes;
 
 codes! {
     /// Every code of this crate, sorted.
     pub const CODES;
 
-    BOUNDARY_SHARED = Code::command(
-        "boundary-shared",
+    BOUNDARY_SHARED = command(
         "remark: an argument and a result share memory (`hbir.alias`), so that both keep the layouts that they declare where the rest of the boundary is free",
         &[(
             "in.ir",
@@ -19,8 +18,7 @@ codes! {
         "optc --pass=view-fold --free-boundary --remarks in.ir",
         "nothing; `--pin` both to another layout, or let them not share memory",
     );
-    CALL_KEPT = Code::command(
-        "call-kept",
+    CALL_KEPT = command(
         "remark: `inline` leaves the calls of a function, because the module would grow beyond the limit or because the function means something else elsewhere",
         &[(
             "in.ir",
@@ -39,8 +37,7 @@ func.func private @f(%x: tensor<5xf32>) -> tensor<5xf32> {
         "optc --pass=inline{limit=5} --remarks in.ir",
         "give a higher limit, `inline{limit=100000}`, or leave the call: it reads and writes the layouts that the function declares",
     );
-    CALLED_BOUNDARY_KEPT = Code::command(
-        "called-boundary-kept",
+    CALLED_BOUNDARY_KEPT = command(
         "remark: a called function keeps the layouts that its arguments and results declare, and this moves bytes; the proof does not cover other layouts there",
         &[(
             "in.ir",
@@ -57,8 +54,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --remarks in.ir",
         "put the function in place of its calls before `view-fold`, with the pass `inline`",
     );
-    COMPUTED_TWICE = Code::command(
-        "computed-twice",
+    COMPUTED_TWICE = command(
         "remark: a cheap value that is read in several orders is computed once for each of them, which moves fewer bytes than converting it",
         &[(
             "in.ir",
@@ -71,8 +67,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --remarks in.ir",
         "nothing; the rule `compute-twice` off (`--pass=view-fold{rules=…}`, a list without it) computes it once",
     );
-    CONSTANT_CONVERSION = Code::command(
-        "constant-conversion",
+    CONSTANT_CONVERSION = command(
         "remark: a constant is wanted in another layout than it is stored in; it is written out once, at compile time",
         &[(
             "in.ir",
@@ -86,8 +81,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --remarks in.ir",
         "nothing; the bytes are counted apart, as compile-time bytes",
     );
-    CONVERSION_STAYS = Code::command(
-        "conversion-stays",
+    CONVERSION_STAYS = command(
         "remark: a layout conversion stays at run time; the notes say what forces it, its bytes, and what would remove it",
         &[(
             "in.ir",
@@ -100,8 +94,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --remarks in.ir",
         "give the option that a note names; where none is named, none removes it: pin another layout (`--pin`), put a called function in place of its calls, or choose a target that accepts the other order",
     );
-    COPIED_FOR_MEMORY = Code::command(
-        "copied-for-memory",
+    COPIED_FOR_MEMORY = command(
         "remark: a part is copied although it could be in place, because more bytes than `--max-live` would be live at once",
         &[(
             "in.ir",
@@ -117,8 +110,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --max-live=1040 --remarks in.ir",
         "nothing; let more bytes be alive, or give no limit, and the part is read where it lies",
     );
-    COPY_STAYS = Code::command(
-        "copy-stays",
+    COPY_STAYS = command(
         "remark: an operation other than a layout conversion copies, repeats or rearranges elements at run time; the note says why its result is not a part of another value",
         &[(
             "in.ir",
@@ -130,8 +122,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --remarks in.ir",
         "nothing; where the note names a layout or a reader, another one may let the copy go",
     );
-    LAYOUTS_DROPPED = Code::command(
-        "layouts-dropped",
+    LAYOUTS_DROPPED = command(
         "remark: candidate layouts exceed max-layouts and were not considered, so a cheaper choice may have been missed",
         &[(
             "in.ir",
@@ -144,8 +135,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold{max-layouts=1} --remarks in.ir",
         "raise `max-layouts` to the number that the remark gives; where it gives none, nothing that was tried saves bytes",
     );
-    MAX_LIVE = Code::command(
-        "max-live",
+    MAX_LIVE = command(
         "more bytes are live at once than `--max-live` allows, and the search found no copies of parts that change this",
         &[(
             "in.ir",
@@ -158,8 +148,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --max-live=100 in.ir",
         "let more be alive: the message says how many are; `optc stats --pass=view-fold,bufferize,plan-memory` prints `live_bytes`",
     );
-    MEMORY_UNPLANNED = Code::command(
-        "memory-unplanned",
+    MEMORY_UNPLANNED = command(
         "remark: sizes are unknown, so values have no offset in the arena and each has memory of its own",
         &[(
             "in.ir",
@@ -172,14 +161,12 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=bufferize,plan-memory --remarks in.ir",
         "write the sizes as numbers to have one arena",
     );
-    NO_LOWERING = Code::input(
-        "no-lowering",
+    NO_LOWERING = input(
         "no choice of layouts exists for a function on the target",
         "no program that causes it is known",
         "this is a defect of optc or of a target file: report it",
     );
-    NORMALIZE_LAYOUT = Code::command(
-        "normalize-layout",
+    NORMALIZE_LAYOUT = command(
         "`normalize-layouts` finds a layout that is no order of digits: tiles with padding, or overlapping strides",
         &[(
             "in.ir",
@@ -191,14 +178,12 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=normalize-layouts in.ir",
         "lay the program out for a target whose layouts are orders of digits, such as cpu",
     );
-    NOT_SATURATED = Code::input(
-        "not-saturated",
+    NOT_SATURATED = input(
         "remark: the alternatives of some operations reached the limit of the search, so a cheaper form may have been missed",
         "no program that causes it is known with the built-in rules",
         "make added search rules end: a rule may not enlarge its own result without bound",
     );
-    OPTION_VALUE = Code::command(
-        "option-value",
+    OPTION_VALUE = command(
         "an option of a pass has a value that it does not take",
         &[(
             "in.ir",
@@ -207,26 +192,22 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold{max-layouts=0} in.ir",
         "give a value of the kind that `--list-passes` says",
     );
-    PASS_CHANGED = Code::input(
-        "pass-changed",
+    PASS_CHANGED = input(
         "a pass says that it changed nothing and the printed program differs (checked in debug builds)",
         "a pass of the library's user that returns `Changed::No` after a change",
         "return `Changed::Yes`; in a built-in pass it is a defect of optc",
     );
-    PASS_PHASE = Code::input(
-        "pass-phase",
+    PASS_PHASE = input(
         "a pass was asked to run on a program in a phase that it does not take",
         "a pass of the library's user that takes canonical programs, run after `view-fold`",
         "run the passes in the order of the default pipeline; a pass names its phases in `PassInfo`",
     );
-    PIN_LAYOUT = Code::input(
-        "pin-layout",
+    PIN_LAYOUT = input(
         "a layout pinned at the boundary does not fit the shape of the argument or result",
         "a `Boundary` built by code whose `pins` give a tensor of rank 2 the order [0, 2, 1]; `--pin` refuses such a text with `layout-invalid`",
         "pin a layout of the rank and size of the tensor",
     );
-    PIPELINE_SYNTAX = Code::command(
-        "pipeline-syntax",
+    PIPELINE_SYNTAX = command(
         "the text of a pipeline is malformed",
         &[(
             "in.ir",
@@ -235,8 +216,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold{max-layouts=1 in.ir",
         "write `--pass=canonicalize,view-fold{max-layouts=8}`, in quotation marks where the shell reads braces",
     );
-    REARRANGE_UNKNOWN_SIZE = Code::command(
-        "rearrange-unknown-size",
+    REARRANGE_UNKNOWN_SIZE = command(
         "the unknown sizes of a value are too many to be told apart, or a layout has no notation without them",
         &[(
             "in.ir",
@@ -245,20 +225,17 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold in.ir",
         "name the sizes with `dims`, or write those that are known",
     );
-    ROW_ABSENT = Code::input(
-        "row-absent",
+    ROW_ABSENT = input(
         "remark: a target has no row for the family of an operation, so that the operation takes row-major order at every port",
         "an operation of a library user whose family no row of the target names",
         "add a row for the family to the target's file, with the layouts that the machine takes",
     );
-    RULE_BROKEN = Code::input(
-        "rule-broken",
+    RULE_BROKEN = input(
         "a rule of a library user replaces nothing, has results of another number or type, or rewrites an operation again and again",
         "a rule whose patch never calls `Patch::replace`",
         "mend the rule; `Canonicalize::refusals` says where a rule does not apply",
     );
-    TARGET_WANTS_SIZES = Code::command(
-        "target-wants-sizes",
+    TARGET_WANTS_SIZES = command(
         "a size is unknown and the target pads blocks, for which it must be known",
         &[(
             "in.ir",
@@ -267,8 +244,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --target=journey6 in.ir",
         "write the size as a number, or choose a target without blocks",
     );
-    TILE_CONFLICT = Code::command(
-        "tile-conflict",
+    TILE_CONFLICT = command(
         "a plan that a program brings cannot be completed: an operation cannot make what another one asks of it, or the group breaks a rule of the target",
         &[(
             "in.ir",
@@ -281,8 +257,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=tile-propagate in.ir",
         "give the named operation another tile or none, or take it out of the group",
     );
-    TILE_CONVERSION = Code::command(
-        "tile-conversion",
+    TILE_CONVERSION = command(
         "a remark: a group converts layouts on the tiles that it keeps on chip, with the bytes that this moves and those of conversions through memory",
         &[(
             "in.ir",
@@ -296,8 +271,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=tile-propagate --remarks in.ir",
         "nothing is wrong; layouts that the operations share need no conversion",
     );
-    TILE_GROUP_PLAN = Code::command(
-        "tile-group-plan",
+    TILE_GROUP_PLAN = command(
         "a remark: what a group of operations that is kept on chip moves and holds",
         &[(
             "in.ir",
@@ -306,8 +280,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=tile-propagate --remarks in.ir",
         "nothing is wrong; a target with more memory on chip, or other blocks in the program's own plan, change it",
     );
-    UNKNOWN_OPTION = Code::command(
-        "unknown-option",
+    UNKNOWN_OPTION = command(
         "a pass has no option of this name",
         &[(
             "in.ir",
@@ -316,8 +289,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold{layouts=8} in.ir",
         "`optc --list-passes` shows the options",
     );
-    UNKNOWN_PASS = Code::command(
-        "unknown-pass",
+    UNKNOWN_PASS = command(
         "no pass has this name",
         &[(
             "in.ir",
@@ -326,8 +298,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=fold-views in.ir",
         "`optc --list-passes` shows the passes",
     );
-    UNKNOWN_PORT = Code::command(
-        "unknown-port",
+    UNKNOWN_PORT = command(
         "an option or a boundary names an argument or result that the function does not have, or that is no tensor",
         &[(
             "in.ir",
@@ -336,8 +307,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --free-boundary=z in.ir",
         "the message lists the names there are",
     );
-    UNKNOWN_RULE = Code::command(
-        "unknown-rule",
+    UNKNOWN_RULE = command(
         "no search rule has this name",
         &[(
             "in.ir",
@@ -346,8 +316,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --rules=fastest in.ir",
         "give `all`, `none`, or names that `docs/passes.md` lists",
     );
-    VALUE_TOO_LARGE = Code::command(
-        "value-too-large",
+    VALUE_TOO_LARGE = command(
         "a target wants blocks or runs of some elements, and a value padded to them has 2^63 bits or more",
         &[(
             "in.ir",
@@ -359,8 +328,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --target=journey6 in.ir",
         "nothing runs a program of such a size: make the value smaller",
     );
-    WORSE_THAN_NAIVE = Code::input(
-        "worse-than-naive",
+    WORSE_THAN_NAIVE = input(
         "a folded program would move more bytes than the naive lowering of the same program",
         "no program that causes it is known",
         "this is a defect of optc: report it with the program",

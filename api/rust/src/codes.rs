@@ -1,6 +1,6 @@
 //! The codes that the parts of the compiler report, each a list sorted by name, and those of the library around them.
 
-use optc_ir::{Code, codes};
+use optc_ir::codes;
 
 pub use optc_check::CODES as FOLDS;
 pub use optc_emit::CODES as FORMATS;
@@ -18,34 +18,29 @@ codes! {
     /// Every code of reading, writing and finding what the library is asked for, sorted.
     pub const LIBRARY;
 
-    FORMAT_UNSUPPORTED = Code::command(
-        "format-unsupported",
+    FORMAT_UNSUPPORTED = command(
         "the input is in a format that is not read",
         &[("in.mlir", "%0 = tosa.add %a, %b : tensor<4xf32>")],
         "optc in.mlir",
         "convert it to a format that `--from` lists",
     );
-    INPUT_TOO_LARGE = Code::input(
-        "input-too-large",
+    INPUT_TOO_LARGE = input(
         "an input is longer than what is read: 2 GiB of a regular file, 512 MiB of a pipe, a device or standard input",
         "`optc /dev/zero`",
         "keep large weights in external data; give a file instead of a pipe",
     );
-    INTERNAL_ERROR = Code::input(
-        "internal-error",
+    INTERNAL_ERROR = input(
         "the compiler failed; nothing was written",
         "no input is known that brings it about",
         "this is a defect of optc: report it with the input, or the file that `--reproducer` writes",
     );
-    IO_READ = Code::command(
-        "io-read",
+    IO_READ = command(
         "a file cannot be read: it does not exist, is a folder, or may not be read",
         &[],
         "optc absent.ir",
         "check the path; `-` is standard input",
     );
-    IO_WRITE = Code::command(
-        "io-write",
+    IO_WRITE = command(
         "a file or standard output cannot be written; what was in the file before is still there",
         &[(
             "in.ir",
@@ -54,8 +49,7 @@ codes! {
         "optc -o absent/out.ir in.ir",
         "check that the folder exists and has room",
     );
-    OUTPUT_TWICE = Code::command(
-        "output-twice",
+    OUTPUT_TWICE = command(
         "two outputs of a command are the same file, so that one would be lost",
         &[(
             "in.ir",
@@ -64,14 +58,12 @@ codes! {
         "optc --pass=view-fold -o out.ir --certificate ./out.ir in.ir",
         "give each output a path of its own",
     );
-    STALE_HANDLE = Code::input(
-        "stale-handle",
+    STALE_HANDLE = input(
         "a value or operation is of another program, or of a program that a pass has replaced since",
         "`answer.fate(value)` with a value of `answer.program()`",
         "`Answer::fate` takes the values of the program that went in, and gives those of the result",
     );
-    TARGET_FILE = Code::command(
-        "target-file",
+    TARGET_FILE = command(
         "a target file is not well formed",
         &[
             (
@@ -83,14 +75,12 @@ codes! {
         "optc --target=mine.toml --pass=view-fold in.ir",
         "start from a built-in target; `optc targets` explains the fields",
     );
-    TEXT_ENCODING = Code::input(
-        "text-encoding",
+    TEXT_ENCODING = input(
         "the text of a program is not UTF-8",
         "a file `in.ir` with the byte FF",
         "save the file as UTF-8; for a model give `--from=onnx`",
     );
-    UNKNOWN_TARGET = Code::command(
-        "unknown-target",
+    UNKNOWN_TARGET = command(
         "a target does not exist",
         &[(
             "in.ir",

@@ -2,8 +2,8 @@
 
 use optc::tile::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc::{
-    Axes, Call, Code, Effect, EvalError, FreedomClass, Inferred, OpError, OpRef, Operation,
-    OverAxes, Tensor, attributes,
+    Axes, Call, Code, EvalError, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
+    Tensor, attributes,
 };
 
 const ENERGY_C1: Code = Code::input(
@@ -45,10 +45,6 @@ impl Operation for Energy {
         let rows = call.shape().iter().product::<usize>();
         let energy = |r: usize| (r * n..(r + 1) * n).map(|i| x.f64_at(i).powi(2)).sum();
         Ok(call.floats((0..rows).map(energy)))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// Summed dimensions are last, in whatever order it lies; the rest stays in the order of the axes.

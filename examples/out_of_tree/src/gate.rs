@@ -1,6 +1,6 @@
 //! An element-wise operation: shape rule, and its meaning as an expression.
 
-use optc::{Code, Effect, Expr, Inferred, OpError, OpRef, Operation, attributes};
+use optc::{Code, Expr, Inferred, OpError, OpRef, Operation, attributes};
 
 const GATE_C1: Code = Code::input(
     "gate-c1",
@@ -38,10 +38,5 @@ impl Operation for Gate {
     /// The expression that the interpreter evaluates and every format writes.
     fn expression(&self) -> Option<Expr> {
         Some(Expr::A * Expr::B.sigmoid())
-    }
-
-    /// Equal gates are one, and one that nothing uses goes.
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 }

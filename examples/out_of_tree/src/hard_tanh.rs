@@ -1,6 +1,6 @@
 //! An element-wise operation with an attribute, which no format has: all write its expression.
 
-use optc::{Code, Effect, Expr, Inferred, OpError, OpRef, Operation, attributes};
+use optc::{Code, Expr, Inferred, OpError, OpRef, Operation, attributes};
 
 const HARD_TANH_C1: Code = Code::input(
     "hard-tanh-c1",
@@ -39,9 +39,5 @@ impl Operation for HardTanh {
     fn expression(&self) -> Option<Expr> {
         let low = self.slope * Expr::A.tanh();
         Some(Expr::A.where_below_zero(low).min(1.0))
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 }

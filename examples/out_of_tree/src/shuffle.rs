@@ -1,9 +1,6 @@
 //! A rearrangement: passes fold it away as they fold a reshape.
 
-use optc::{
-    Call, Code, Dim, Effect, EvalError, Inferred, OpError, OpRef, Operation, Tensor, ViewDims,
-    attributes,
-};
+use optc::{Code, Dim, Inferred, OpError, OpRef, Operation, ViewDims, attributes};
 
 const SHUFFLE_C1: Code = Code::input(
     "shuffle-c1",
@@ -34,16 +31,6 @@ impl Operation for Shuffle {
             dims: x.dims.clone(),
             dtype: x.dtype,
         }])
-    }
-
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let view = self.rearrangement(call.op)?;
-        let cut = call.input(0).reshaped(call.bind(&view.shape)?);
-        Ok(vec![cut.transposed(&view.perm).reshaped(call.shape())])
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// Reshape C to `groups` by the rest, exchange the two, and merge them again.

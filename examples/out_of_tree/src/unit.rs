@@ -2,7 +2,7 @@
 
 use optc::expression::{Combine, Composition, Expr};
 use optc::tile::IterationDomain;
-use optc::{Code, Effect, Inferred, OpError, OpRef, Operation, attributes};
+use optc::{Code, Inferred, OpError, OpRef, Operation, attributes};
 
 const UNIT_C1: Code = Code::input(
     "unit-c1",
@@ -46,10 +46,6 @@ impl Operation for Unit {
         let factor = unit.reduce(Combine::Add, Expr::A * Expr::A, root);
         unit.each(Expr::A * factor);
         Some(unit)
-    }
-
-    fn effect(&self, _: &OpRef<'_>) -> Effect {
-        Effect::Pure
     }
 
     /// A loop for each dimension; the operation works along the last one.

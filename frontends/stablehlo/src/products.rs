@@ -139,18 +139,16 @@ impl<'a> Translator<'a> {
         Ok(Some(("convolution", attrs)))
     }
 
-    /// The attributes of a gather of slices of these sizes.
-    pub(crate) fn gather(&mut self, op: &Op<'a>, sizes: String) -> Parsed<Texts<'a>> {
-        let text = op.needs(&["dimension_numbers"])?;
-        let text = self.aliases.resolve(text);
+    /// The lists of an attribute with dimension numbers, and `index_vector_dim`. Batching dimensions may be absent.
+    pub(crate) fn dimension_numbers(
+        &self,
+        op: &Op<'a>,
+        key: &'static str,
+        lists: [&'static str; 5],
+    ) -> Parsed<Texts<'a>> {
+        let text = self.aliases.resolve(op.needs(&[key])?);
         let mut attrs = Vec::new();
-        for name in [
-            "offset_dims",
-            "collapsed_slice_dims",
-            "operand_batching_dims",
-            "start_indices_batching_dims",
-            "start_index_map",
-        ] {
+        for name in lists {
             let list = field_ints(text, name).ok_or_else(|| op.bad(&[name], text))?;
             if !list.is_empty() || !name.contains("batching") {
                 attrs.push((name, Cow::Owned(braces(&list))));
@@ -158,6 +156,22 @@ impl<'a> Translator<'a> {
         }
         let vector = field(text, "index_vector_dim").and_then(int).unwrap_or(0);
         attrs.push(("index_vector_dim", Cow::Owned(vector.to_string())));
+        Ok(attrs)
+    }
+
+    /// The attributes of a gather of slices of these sizes.
+    pub(crate) fn gather(&mut self, op: &Op<'a>, sizes: String) -> Parsed<Texts<'a>> {
+        let mut attrs = self.dimension_numbers(
+            op,
+            "dimension_numbers",
+            [
+                "offset_dims",
+                "collapsed_slice_dims",
+                "operand_batching_dims",
+                "start_indices_batching_dims",
+                "start_index_map",
+            ],
+        )?;
         attrs.push(("slice_sizes", Cow::Owned(sizes)));
         if op.attr("indices_are_sorted") == Some("true") {
             attrs.push(("indices_are_sorted", Cow::Borrowed("true")));

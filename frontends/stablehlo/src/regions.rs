@@ -1,7 +1,7 @@
 //! Operations with regions, and calls. A region becomes a computation that gets the outer values that it reads as
 //! operands.
 
-use crate::attrs::{braces, field, field_ints, int, symbol, times};
+use crate::attrs::{braces, int, symbol, times};
 use crate::cursor::Parsed;
 use crate::opcodes::same;
 use crate::translate::{Body, Texts, Translator};
@@ -326,23 +326,17 @@ impl<'a> Translator<'a> {
     }
 
     fn scatter(&self, op: &Op<'a>) -> Parsed<Texts<'a>> {
-        let text = op.needs(&["scatter_dimension_numbers"])?;
-        let text = self.aliases.resolve(text);
-        let mut attrs = Vec::new();
-        for name in [
-            "update_window_dims",
-            "inserted_window_dims",
-            "input_batching_dims",
-            "scatter_indices_batching_dims",
-            "scatter_dims_to_operand_dims",
-        ] {
-            let list = field_ints(text, name).ok_or_else(|| op.bad(&[name], text))?;
-            if !list.is_empty() || !name.contains("batching") {
-                attrs.push((name, Cow::Owned(braces(&list))));
-            }
-        }
-        let vector = field(text, "index_vector_dim").and_then(int).unwrap_or(0);
-        attrs.push(("index_vector_dim", Cow::Owned(vector.to_string())));
+        let mut attrs = self.dimension_numbers(
+            op,
+            "scatter_dimension_numbers",
+            [
+                "update_window_dims",
+                "inserted_window_dims",
+                "input_batching_dims",
+                "scatter_indices_batching_dims",
+                "scatter_dims_to_operand_dims",
+            ],
+        )?;
         for name in ["indices_are_sorted", "unique_indices"] {
             if op.attr(name) == Some("true") {
                 attrs.push((name, Cow::Borrowed("true")));

@@ -124,7 +124,7 @@ pub trait OpDecl: Send + Sync {
     fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part>;
 
     /// Returns whether every element of the results is an element of an operand; see
-    /// [`Operation::passes_on`](crate::Operation::passes_on).
+    /// [`Operation::PASSES_ON`](crate::Operation::PASSES_ON).
     fn passes_on(&self, op: &OpRef<'_>) -> bool;
 
     /// The functions of the module that the operation runs; see [`Operation::control`](crate::Operation::control).

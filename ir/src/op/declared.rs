@@ -147,7 +147,7 @@ impl<T: Operation> OpDecl for Declared<T> {
         parts
     }
     fn passes_on(&self, op: &OpRef<'_>) -> bool {
-        T::read(op).is_ok_and(|typed| typed.passes_on())
+        T::PASSES_ON && T::read(op).is_ok()
     }
     fn control(&self, op: &OpRef<'_>) -> Option<Control> {
         T::read(op).ok()?.control(op)

@@ -3,6 +3,7 @@
 use crate::attr::{Attr, AttrDict};
 use crate::op::extents::missing_extent;
 use crate::op::op_ref::OpRef;
+use crate::op::rearrangement::ViewDims;
 use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
 use crate::types::{DType, Dim};
@@ -121,6 +122,18 @@ impl Call<'_> {
     /// The first result, made from integers.
     pub fn integers(&self, values: impl IntoIterator<Item = i128>) -> Vec<Tensor> {
         vec![Tensor::from_i128(self.dtype(), self.shape(), values)]
+    }
+    /// The first result of an operation that only renames the elements of its operand.
+    ///
+    /// # Errors
+    /// An extent of the view is unbound.
+    pub fn rearranged(&self, view: &ViewDims) -> Result<Vec<Tensor>, EvalError> {
+        let x = self.input(0);
+        if view.is_reshape() {
+            return Ok(vec![x.reshaped(self.shape())]);
+        }
+        let transposed = x.reshaped(self.bind(&view.shape)?).transposed(&view.perm);
+        Ok(vec![transposed.reshaped(self.shape())])
     }
 }
 

@@ -23,6 +23,7 @@ mod op_ref;
 mod operation;
 mod over_axes;
 pub mod part;
+pub mod prelude;
 mod rearranged;
 mod rearrangement;
 mod registry;

@@ -61,6 +61,9 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// True if operands and results may have any element type, including types that no operation computes with:
     /// elements are only moved.
     const MOVES_ONLY: bool = false;
+    /// True if every element of the results is an element of an operand, at any position. Operands that select elements
+    /// (indices, conditions) do not count.
+    const PASSES_ON: bool = false;
     /// The role that the operation has for the compiler itself.
     const STRUCTURE: Structure = Structure::Plain;
     /// True if attributes that the struct does not name are kept. Otherwise they are refused.
@@ -103,8 +106,8 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         None
     }
 
-    /// The reference semantics on logical, row-major tensors: by default those of its [expression](Operation::expression) or of
-    /// its [composition](Operation::composition).
+    /// The reference semantics on logical, row-major tensors: by default those of its [expression](Operation::expression),
+    /// its [composition](Operation::composition) or its [rearrangement](Operation::rearrangement).
     ///
     /// # Errors
     /// An operand's data is out of the operation's domain (an index out of bounds).
@@ -112,10 +115,13 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         if let Some(expression) = self.expression() {
             return call.elementwise(&expression);
         }
-        let composition = self
-            .composition(call.op)
-            .ok_or_else(|| EvalError::new(format!("nobody says what {} gives", Self::NAME)))?;
-        Ok(vec![composition.eval(call.inputs, call.dtype())?])
+        if let Some(composition) = self.composition(call.op) {
+            return Ok(vec![composition.eval(call.inputs, call.dtype())?]);
+        }
+        let view = self
+            .rearrangement(call.op)
+            .map_err(|_| EvalError::new(format!("nobody says what {} gives", Self::NAME)))?;
+        call.rearranged(&view)
     }
 
     /// The row in which an operation with these attributes is looked up if it is no barrier; see
@@ -125,8 +131,11 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         Self::FAMILY_IF_FREE
     }
 
-    /// The effect besides the results.
-    fn effect(&self, op: &OpRef<'_>) -> Effect;
+    /// The effect besides the results: by default none.
+    fn effect(&self, op: &OpRef<'_>) -> Effect {
+        let _ = op;
+        Effect::Pure
+    }
 
     /// The operation with its axes permuted: its form if operands and results are tensors over these axes. The form
     /// includes attributes, parameters and indices. `None` if there is no such form; then a format without layouts can
@@ -193,12 +202,6 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part> {
         let _ = (op, known);
         Vec::new()
-    }
-
-    /// Returns whether every element of the results is an element of an operand, at any position. Operands that select
-    /// elements (indices, conditions) do not count.
-    fn passes_on(&self) -> bool {
-        false
     }
 
     /// The functions of the module that the operation runs to compute its results.

@@ -1,13 +1,12 @@
 //! The codes of what cannot be written.
 
-use optc_ir::{Code, codes};
+use optc_ir::codes;
 
 codes! {
     /// Every code of this crate, sorted; `function-missing` is the command's as well.
     pub const CODES;
 
-    FUNCTION_MISSING = Code::command(
-        "function-missing",
+    FUNCTION_MISSING = command(
         "a program has no function to run",
         &[(
             "in.ir",
@@ -17,8 +16,7 @@ codes! {
         "optc run in.ir --output out.npz",
         "give a program with a function or operations",
     );
-    HLO_CONSTANT_DATA = Code::command(
-        "hlo-constant-data",
+    HLO_CONSTANT_DATA = command(
         "the elements of a constant cannot be written in HLO text: the file that they lie in is not there, or is too short",
         &[(
             "in.ir",
@@ -28,8 +26,7 @@ codes! {
         "optc --emit=hlo in.ir",
         "put the file where the program looks for it: HLO text holds the numbers themselves",
     );
-    HLO_CONSTANT_ELIDED = Code::command(
-        "hlo-constant-elided",
+    HLO_CONSTANT_ELIDED = command(
         "the HLO text of a constant has no elements, and the written text has none either",
         &[(
             "in.hlo",
@@ -41,8 +38,7 @@ ROOT c = f32[64] constant({...})
         "optc --emit=hlo in.hlo",
         "print the module with `print_large_constants`, so that its text holds them",
     );
-    HLO_LAYOUT_INEXPRESSIBLE = Code::command(
-        "hlo-layout-inexpressible",
+    HLO_LAYOUT_INEXPRESSIBLE = command(
         "a value has a layout that HLO text cannot write",
         &[(
             "in.ir",
@@ -53,8 +49,7 @@ ROOT c = f32[64] constant({...})
         "optc --emit=hlo in.ir",
         "give the value a layout that XLA's notation has",
     );
-    LINALG_CONSTANT_DATA = Code::command(
-        "linalg-constant-data",
+    LINALG_CONSTANT_DATA = command(
         "the elements of a constant cannot be written in MLIR text: the file that they lie in is not there, or is too short",
         &[(
             "in.ir",
@@ -64,8 +59,7 @@ ROOT c = f32[64] constant({...})
         "optc --emit=linalg in.ir",
         "put the file where the program looks for it: MLIR text holds the numbers themselves",
     );
-    LINALG_LAYOUT = Code::command(
-        "linalg-layout",
+    LINALG_LAYOUT = command(
         "a program that is to be tensors of MLIR has a value whose elements share offsets, run backwards or interleave, or one \
          whose layout cuts or pads a size that is not known",
         &[(
@@ -77,8 +71,7 @@ ROOT c = f32[64] constant({...})
         "optc --emit=linalg in.ir",
         "convert the value to another layout, or fold for another target",
     );
-    LINALG_OP = Code::command(
-        "linalg-op",
+    LINALG_OP = command(
         "an operation cannot be written in the dialects of MLIR",
         &[(
             "in.ir",
@@ -87,8 +80,7 @@ ROOT c = f32[64] constant({...})
         "optc --emit=linalg in.ir",
         "write the operation by others; docs/ops.md lists those that have a form",
     );
-    LINALG_SIZE = Code::command(
-        "linalg-size",
+    LINALG_SIZE = command(
         "`--emit=linalg` of a program with an unknown size that is no dimension of an argument",
         &[(
             "in.ir",
@@ -100,8 +92,7 @@ ROOT c = f32[64] constant({...})
         "optc --emit=linalg in.ir",
         "name the size, and hand over an argument with a dimension of that name",
     );
-    ONNX_CONSTANT_DATA = Code::command(
-        "onnx-constant-data",
+    ONNX_CONSTANT_DATA = command(
         "the elements of a constant cannot be written into an ONNX model: the file that they lie in is not there, or is too short",
         &[(
             "in.ir",
@@ -111,21 +102,18 @@ ROOT c = f32[64] constant({...})
         "optc --emit=onnx in.ir",
         "put the file where the program looks for it, or name its folder with `--data`",
     );
-    ONNX_INVALID = Code::input(
-        "onnx-invalid",
+    ONNX_INVALID = input(
         "a model would be written that uses a name before it is defined, or an operator as its version does not have it",
         "a defect of the writer; nothing is written so",
         "report it; the command writes the original in its place",
     );
-    ONNX_LAYOUT = Code::input(
-        "onnx-layout",
+    ONNX_LAYOUT = input(
         "a program that is to be an ONNX model has a value that is not row-major",
         "`optc::onnx::emit` of a function whose argument is `tensor<4x6xf32, {order = [1, 0]}>`; the command ends its pipeline with \
          `normalize-layouts` itself",
         "end the pipeline with `normalize-layouts`: ONNX has no layouts",
     );
-    ONNX_OP = Code::command(
-        "onnx-op",
+    ONNX_OP = command(
         "an operation cannot be written with ONNX operators of the model's version",
         &[(
             "in.ir",
@@ -134,8 +122,7 @@ ROOT c = f32[64] constant({...})
         "optc --emit=onnx in.ir",
         "write the operation by others, or raise the module's `hbir.onnx_opset`",
     );
-    PALLAS_OP = Code::command(
-        "pallas-op",
+    PALLAS_OP = command(
         "an operation cannot be written in Python",
         &[(
             "in.ir",
@@ -147,8 +134,7 @@ ROOT c = f32[64] constant({...})
         "optc --pass= --emit=pallas in.ir",
         "docs/pallas.md lists what is written; give the sizes that are not known",
     );
-    PALLAS_TARGET = Code::command(
-        "pallas-target",
+    PALLAS_TARGET = command(
         "`--emit=pallas` for a target whose compiler does not accept the kernels",
         &[(
             "in.ir",
@@ -157,14 +143,12 @@ ROOT c = f32[64] constant({...})
         "optc --target=triton --emit=pallas in.ir",
         "write kernels for `tpu`, or `cpu` for interpret mode: kernels for graphics processors are not written yet",
     );
-    STABLEHLO_LAYOUT = Code::input(
-        "stablehlo-layout",
+    STABLEHLO_LAYOUT = input(
         "a program that is to be StableHLO text has a value that is not row-major",
         "a module with a tiled value, written by `stablehlo::emit` without `normalize-layouts`; the command runs the pass",
         "end the pipeline with `normalize-layouts`: StableHLO has no layouts",
     );
-    STABLEHLO_OP = Code::command(
-        "stablehlo-op",
+    STABLEHLO_OP = command(
         "an instruction of HLO cannot be written as an operation of StableHLO",
         &[(
             "in.hlo",

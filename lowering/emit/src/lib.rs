@@ -16,6 +16,7 @@
 //!   unpack, except for operations that have no loops over positions. Padding never reaches a result.
 //! - `pallas` writes a Python module. `ops.rs` names each operation's form in `jnp`. `group.rs` is the kernel of a
 //!   group; its operations read operands by `member.rs`.
+//! - `unwritten.rs`: a writer of an operation ends where a fact is missing, and the next one is tried.
 
 mod codes;
 pub mod hlo;
@@ -23,6 +24,7 @@ pub mod linalg;
 pub mod onnx;
 pub mod pallas;
 pub mod stablehlo;
+mod unwritten;
 
 pub use codes::CODES;
 

@@ -1,13 +1,12 @@
 //! Codes that the command adds.
 
-use optc::{Code, codes};
+use optc::codes;
 
 codes! {
     /// Every code of the command, sorted.
     pub const CODES;
 
-    BOUNDARY_DIFFERS = Code::command(
-        "boundary-differs",
+    BOUNDARY_DIFFERS = command(
         "two programs to compare have other arguments or results",
         &[
             (
@@ -22,8 +21,7 @@ codes! {
         "optc verify a.ir b.ir",
         "compare programs of one signature; `--func` chooses the function",
     );
-    CERTIFICATE_PROGRAM = Code::command(
-        "certificate-program",
+    CERTIFICATE_PROGRAM = command(
         "a certificate is about another program than the one given",
         &[
             (
@@ -39,14 +37,12 @@ codes! {
 optc verify --certificate c.txt other.ir"#,
         "check it with the program that was compiled, or the one that came out",
     );
-    CERTIFICATE_SYNTAX = Code::input(
-        "certificate-syntax",
+    CERTIFICATE_SYNTAX = input(
         "a file is no certificate, or lacks one of its parts",
         "a certificate file that was cut off after its pipeline",
         "make the certificate with `optc --pass=… --certificate OUT`",
     );
-    FAIL_IF = Code::command(
-        "fail-if",
+    FAIL_IF = command(
         "a condition of `--fail-if` holds",
         &[(
             "in.ir",
@@ -59,8 +55,7 @@ optc verify --certificate c.txt other.ir"#,
         "optc stats --fail-if='transpose>0' in.ir",
         "this is the check that was asked for; `optc stats` shows the figures",
     );
-    FUNCTION_MISSING = Code::command(
-        "function-missing",
+    FUNCTION_MISSING = command(
         "a program has no function to run",
         &[(
             "in.ir",
@@ -70,50 +65,43 @@ optc verify --certificate c.txt other.ir"#,
         "optc run in.ir --output out.npz",
         "give a program with a function or operations",
     );
-    INDEX_BOUNDS = Code::command(
-        "index-bounds",
+    INDEX_BOUNDS = command(
         "an index is out of bounds of its tensor",
         &[],
         "optc layout index 'f32[3,5]' 3,0",
         "count from 0 in every dimension",
     );
-    INDEX_RANK = Code::command(
-        "index-rank",
+    INDEX_RANK = command(
         "an index has more or fewer numbers than its tensor has dimensions",
         &[],
         "optc layout index 'f32[3,5]' 1",
         "write one number a dimension, separated by commas",
     );
-    KEPT_AS_READ = Code::input(
-        "kept-as-read",
+    KEPT_AS_READ = input(
         "an operator of a model, or all of it, is written unchanged: its folded form cannot be written, or moves more",
         "an ONNX model of version 11 with an operation that is an `Einsum` when it is folded, which came with version 12",
         "nothing has to be done; a newer operator set may have the form",
     );
-    LAYOUT_ALGEBRA = Code::command(
-        "layout-algebra",
+    LAYOUT_ALGEBRA = command(
         "layouts have no composition, inverse or complement",
         &[],
         "optc layout inverse '(4,2):(1,2)'",
         "an inverse and a complement need every value taken once and strides that continue one another; \
          a composition needs modes that divide one another",
     );
-    LAYOUT_CONVERSION = Code::command(
-        "layout-conversion",
+    LAYOUT_CONVERSION = command(
         "a tensor of one layout has no conversion to the other layout",
         &[],
         "optc layout bench 'f32[3,5]' 'f32[5,3]'",
         "give layouts of one shape and element width, in buffers that fit into memory",
     );
-    LAYOUT_NOTATION = Code::command(
-        "layout-notation",
+    LAYOUT_NOTATION = command(
         "a layout cannot be written in the notation asked for",
         &[],
         r#"optc layout convert --to=strided 'tensor<4x8xsi8, {block = "2W", order = [1, 0]}>'"#,
         "`--to=digits` writes every layout",
     );
-    NO_TESTS = Code::command(
-        "no-tests",
+    NO_TESTS = command(
         "no file with a `// RUN:` header was found",
         &[(
             "in.ir",
@@ -122,8 +110,7 @@ optc verify --certificate c.txt other.ir"#,
         "optc test .",
         "give files or folders of file tests; CONTRIBUTING.md shows the header",
     );
-    NOT_EQUIVALENT = Code::command(
-        "not-equivalent",
+    NOT_EQUIVALENT = command(
         "two programs compute different numbers",
         &[
             (
@@ -138,8 +125,7 @@ optc verify --certificate c.txt other.ir"#,
         "optc verify a.ir b.ir",
         "the message names the input and the first element that differs",
     );
-    NPZ_INPUT = Code::command(
-        "npz-input",
+    NPZ_INPUT = command(
         "an archive of inputs is broken, or an array in it does not fit its argument",
         &[
             (
@@ -153,8 +139,7 @@ optc verify --certificate c.txt other.ir"#,
         "optc run in.ir --inputs in.npz --output out.npz",
         "write the file with `numpy.savez`",
     );
-    OUTPUT_IS_DATA = Code::command(
-        "output-is-data",
+    OUTPUT_IS_DATA = command(
         "the program would be written over the file with the data of its own constants",
         &[
             (
@@ -169,15 +154,13 @@ optc verify --certificate c.txt other.ir"#,
         "optc -o weights in.ir",
         "write the program to another file in the same folder",
     );
-    TENSOR_SYNTAX = Code::command(
-        "tensor-syntax",
+    TENSOR_SYNTAX = command(
         "the text of a tensor on the command line cannot be read",
         &[],
         "optc layout size 'tensor<4x8xsi8'",
         "write `tensor<4x8xsi8, {…}>` or `s8[4,8]{…}`",
     );
-    UNKNOWN_VALUE = Code::command(
-        "unknown-value",
+    UNKNOWN_VALUE = command(
         "`--explain` names neither a value nor a `loc` of the result",
         &[(
             "in.ir",
@@ -186,29 +169,25 @@ optc verify --certificate c.txt other.ir"#,
         "optc --pass=view-fold --explain=%9 in.ir",
         "values are called as the result prints them, nodes by the name in `loc(\"…\")`",
     );
-    VECTORS_KIND = Code::command(
-        "vectors-kind",
+    VECTORS_KIND = command(
         "conformance vectors are of a kind that is not known",
         &[("v.json", r#"{"kind": "colours", "vectors": []}"#)],
         "optc spec v.json",
         "the message lists the kinds",
     );
-    VECTORS_SYNTAX = Code::command(
-        "vectors-syntax",
+    VECTORS_SYNTAX = command(
         "a file holds no conformance vectors",
         &[("v.json", "no vectors")],
         "optc spec v.json",
         "write an object with `kind` and a list `vectors`; spec/vectors/README.md describes them",
     );
-    VIEW_SHAPE = Code::command(
-        "view-shape",
+    VIEW_SHAPE = command(
         "`--shape` or `--perm` of `optc layout view` does not fit the operand and the result",
         &[],
         "optc layout view 'f32[4,8]' 'f32[8,4]' --perm=1",
         "`--shape` has as many elements as the operand, `--perm` one entry for each of its dimensions",
     );
-    WRITTEN_INVALID = Code::input(
-        "written-invalid",
+    WRITTEN_INVALID = input(
         "a written model cannot be read back, contradicts itself, has other arguments and results than the original, or moves more",
         "a defect of the writer; it shows as the reason in a remark `kept-as-read`",
         "report it; the original goes out in its place",

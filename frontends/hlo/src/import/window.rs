@@ -8,6 +8,19 @@ use crate::module::Instruction;
 use optc_ir::{Attr, AttrDict, DType, Dense, Dim, Size, TensorType, Value};
 use optc_ops::{Bounds, Broadcast, Constant, Mul, Slice, Sub};
 
+/// A reduction over windows.
+#[derive(Clone, Copy)]
+struct Windows<'t> {
+    kind: Reducer,
+    /// The window of each dimension.
+    window: &'t [WindowDim],
+    x: Value,
+    /// The start value.
+    init: Value,
+    /// The type of the result.
+    ty: &'t TensorType,
+}
+
 impl FuncCx<'_, '_> {
     pub(super) fn reduce_window(
         &mut self,
@@ -28,21 +41,19 @@ impl FuncCx<'_, '_> {
         if window.len() != rank || ty.rank() != rank {
             return None;
         }
-        let before = self.b.func.body.len();
+        let windows = Windows {
+            kind,
+            window: &window,
+            x,
+            init,
+            ty,
+        };
         if self.is_open(x) || ty.shape().is_none() {
-            for way in [Self::running, Self::pool] {
-                if let Some(value) = way(self, kind, &window, x, init, ty) {
-                    return Some(value);
-                }
-                self.b.func.body.truncate(before);
-            }
-            return None;
+            return self.first(&[Self::running, Self::pool], &windows);
         }
-        for way in [Self::blocks, Self::whole, Self::running, Self::pool] {
-            if let Some(value) = way(self, kind, &window, x, init, ty) {
-                return Some(value);
-            }
-            self.b.func.body.truncate(before);
+        let ways = [Self::blocks, Self::whole, Self::running, Self::pool];
+        if let Some(value) = self.first(&ways, &windows) {
+            return Some(value);
         }
         // Elements outside the operand must not count: the start value must be the neutral element.
         let start = self.known_scalar(init)?;
@@ -52,25 +63,35 @@ impl FuncCx<'_, '_> {
         }
         let places: Vec<usize> = (0..window.len()).collect();
         let (x, window) = self.filled(x, &places, &window, start, |_| true)?;
+        let windows = Windows {
+            window: &window,
+            x,
+            ..windows
+        };
+        let ways = [Self::blocks, Self::pool, Self::differences, Self::shifted];
+        self.first(&ways, &windows)
+    }
+
+    /// The first of the ways that fits. Operations of ways that do not fit are removed.
+    fn first(
+        &mut self,
+        ways: &[fn(&mut Self, &Windows<'_>) -> Option<Value>],
+        windows: &Windows<'_>,
+    ) -> Option<Value> {
         let before = self.b.func.body.len();
-        for way in [Self::blocks, Self::pool, Self::differences, Self::shifted] {
-            if let Some(value) = way(self, kind, &window, x, init, ty) {
-                return Some(value);
+        ways.iter().find_map(|way| {
+            let value = way(self, windows);
+            if value.is_none() {
+                self.b.func.body.truncate(before);
             }
-            self.b.func.body.truncate(before);
-        }
-        None
+            value
+        })
     }
 
     /// Non-overlapping windows: the dimension is split into blocks, and each block is reduced.
-    fn blocks(
-        &mut self,
-        kind: Reducer,
-        window: &[WindowDim],
-        x: Value,
-        init: Value,
-        ty: &TensorType,
-    ) -> Option<Value> {
+    fn blocks(&mut self, windows: &Windows<'_>) -> Option<Value> {
+        let (kind, window) = (windows.kind, windows.window);
+        let (x, init, ty) = (windows.x, windows.init, windows.ty);
         let shape = self.tensor_of(x)?.shape()?;
         let mut split = Vec::new();
         let mut axes = Vec::new();
@@ -91,14 +112,9 @@ impl FuncCx<'_, '_> {
     }
 
     /// Windows that each cover their whole dimension: one reduction, broadcast.
-    fn whole(
-        &mut self,
-        kind: Reducer,
-        window: &[WindowDim],
-        x: Value,
-        init: Value,
-        ty: &TensorType,
-    ) -> Option<Value> {
+    fn whole(&mut self, windows: &Windows<'_>) -> Option<Value> {
+        let (kind, window) = (windows.kind, windows.window);
+        let (x, init, ty) = (windows.x, windows.init, windows.ty);
         let shape = self.tensor_of(x)?.shape()?;
         let out = ty.shape()?;
         let mut axes = Vec::new();
@@ -141,14 +157,9 @@ impl FuncCx<'_, '_> {
     }
 
     /// Running reductions: each window ends, or begins, at its own index and covers all elements before, or after, it.
-    fn running(
-        &mut self,
-        kind: Reducer,
-        window: &[WindowDim],
-        x: Value,
-        init: Value,
-        ty: &TensorType,
-    ) -> Option<Value> {
+    fn running(&mut self, windows: &Windows<'_>) -> Option<Value> {
+        let (kind, window) = (windows.kind, windows.window);
+        let (x, init, ty) = (windows.x, windows.init, windows.ty);
         let from = self.tensor_of(x)?;
         let mut long = (0..window.len()).filter(|&d| window[d] != WindowDim::ONE);
         let (Some(axis), None) = (long.next(), long.next()) else {
@@ -247,14 +258,9 @@ impl FuncCx<'_, '_> {
 
     /// Sums of integers over windows, dimension by dimension: the running sum at the end of a window less the one at
     /// its start. This is exact, as integers wrap.
-    fn differences(
-        &mut self,
-        kind: Reducer,
-        window: &[WindowDim],
-        x: Value,
-        _init: Value,
-        ty: &TensorType,
-    ) -> Option<Value> {
+    fn differences(&mut self, windows: &Windows<'_>) -> Option<Value> {
+        let (kind, window) = (windows.kind, windows.window);
+        let (x, ty) = (windows.x, windows.ty);
         let dtype = self.tensor_of(x)?.dtype;
         let integers = dtype.is_int() && !dtype.is_bool();
         if kind != Reducer::Sum || !integers {
@@ -277,14 +283,9 @@ impl FuncCx<'_, '_> {
     }
 
     /// Windows of few elements: the elements at each offset of the window are combined one by one.
-    fn shifted(
-        &mut self,
-        kind: Reducer,
-        window: &[WindowDim],
-        x: Value,
-        _init: Value,
-        ty: &TensorType,
-    ) -> Option<Value> {
+    fn shifted(&mut self, windows: &Windows<'_>) -> Option<Value> {
+        let (kind, window) = (windows.kind, windows.window);
+        let (x, ty) = (windows.x, windows.ty);
         if window.iter().any(|dim| MOST_SHIFTS < dim.size) {
             return None;
         }
@@ -349,14 +350,9 @@ impl FuncCx<'_, '_> {
     }
 
     /// The greatest or least element, or the sum, of windows over up to three dimensions.
-    fn pool(
-        &mut self,
-        kind: Reducer,
-        window: &[WindowDim],
-        x: Value,
-        init: Value,
-        ty: &TensorType,
-    ) -> Option<Value> {
+    fn pool(&mut self, windows: &Windows<'_>) -> Option<Value> {
+        let (kind, window) = (windows.kind, windows.window);
+        let (x, init, ty) = (windows.x, windows.init, windows.ty);
         let from = self.tensor_of(x)?;
         let start = self.known_scalar(init)?;
         let float = from.dtype.is_float();
@@ -372,7 +368,7 @@ impl FuncCx<'_, '_> {
         let mut spatial: Vec<usize> = all.iter().filter(|d| !trivial(d)).copied().collect();
         let mut outer: Vec<usize> = all.iter().filter(trivial).copied().collect();
         if let Some(missing) = 2usize.checked_sub(outer.len()).filter(|&n| 0 < n) {
-            return self.pool_with_units(missing, kind, window, [x, init], ty);
+            return self.pool_with_units(missing, windows);
         }
         while 2 < outer.len() {
             spatial.insert(0, outer.pop()?);
@@ -422,19 +418,19 @@ impl FuncCx<'_, '_> {
     }
 
     /// A pooling with dimensions of one element added in front, as the operation requires.
-    fn pool_with_units(
-        &mut self,
-        units: usize,
-        kind: Reducer,
-        window: &[WindowDim],
-        [x, init]: [Value; 2],
-        ty: &TensorType,
-    ) -> Option<Value> {
+    fn pool_with_units(&mut self, units: usize, windows: &Windows<'_>) -> Option<Value> {
+        let (x, ty) = (windows.x, windows.ty);
         let more = |shape: Vec<u64>| [vec![1; units], shape].concat();
         let x = self.reshaped(x, &more(self.tensor_of(x)?.shape()?))?;
         let wide = TensorType::fixed(&more(ty.shape()?), ty.dtype);
-        let window = [vec![WindowDim::ONE; units], window.to_vec()].concat();
-        let value = self.pool(kind, &window, x, init, &wide)?;
+        let window = [vec![WindowDim::ONE; units], windows.window.to_vec()].concat();
+        let windows = Windows {
+            window: &window,
+            x,
+            ty: &wide,
+            ..*windows
+        };
+        let value = self.pool(&windows)?;
         self.reshape_to(value, ty)
     }
 

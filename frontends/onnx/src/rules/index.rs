@@ -5,7 +5,7 @@ use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::entries::{self, Entry};
 use crate::node::{Done, NodeCx, props};
-use optc_ir::{Attr, DType, Dim, Tensor};
+use optc_ir::{Attr, DType, Dim, Operation, Tensor};
 use optc_ops::{
     Add, ArgMax, ArgMin, Concat, Cumprod, Cumsum, Direction, Flatten, Gather, GatherElements,
     GatherNd, Mod, ScatterElements, ScatterReduction, Select, Sub, TopK,
@@ -13,11 +13,11 @@ use optc_ops::{
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
-    native("ArgMax", arg_max),
-    native("ArgMin", arg_min),
+    native("ArgMax", |cx| arg(cx, ArgMax::NAME)),
+    native("ArgMin", |cx| arg(cx, ArgMin::NAME)),
     decomposed("Compress", compress),
-    native("CumProd", cumprod),
-    native("CumSum", cumsum),
+    native("CumProd", |cx| running(cx, Cumprod::NAME)),
+    native("CumSum", |cx| running(cx, Cumsum::NAME)),
     native("Gather", gather),
     native("GatherElements", gather_elements),
     native("GatherND", gather_nd),
@@ -112,44 +112,28 @@ fn scatter_nd(cx: &mut NodeCx<'_, '_>) -> Done {
     )
 }
 
-fn arg_max(cx: &mut NodeCx<'_, '_>) -> Done {
+/// `ArgMax` or `ArgMin`.
+fn arg(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
     let x = cx.need(0)?;
-    let op = ArgMax {
-        axis: axis_attr(cx, 0, cx.rank(x)?)?,
-        keepdims: cx.flag("keepdims", true),
-        select_last_index: cx.flag("select_last_index", false),
-    };
-    cx.finish(&op, &[x])
+    let axis = axis_attr(cx, 0, cx.rank(x)?)?;
+    let last = cx.flag("select_last_index", false);
+    let dict = props([
+        ("axis", Attr::int(axis)),
+        ("keepdims", Attr::Bool(cx.flag("keepdims", true))),
+        ("select_last_index", Attr::Bool(last)),
+    ]);
+    cx.finish_named(name, &[x], dict)
 }
 
-fn arg_min(cx: &mut NodeCx<'_, '_>) -> Done {
+/// `CumSum` or `CumProd`.
+fn running(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
     let x = cx.need(0)?;
-    let op = ArgMin {
-        axis: axis_attr(cx, 0, cx.rank(x)?)?,
-        keepdims: cx.flag("keepdims", true),
-        select_last_index: cx.flag("select_last_index", false),
-    };
-    cx.finish(&op, &[x])
-}
-
-fn cumprod(cx: &mut NodeCx<'_, '_>) -> Done {
-    let x = cx.need(0)?;
-    let op = Cumprod {
-        axis: running_axis(cx, x)?,
-        exclusive: cx.flag("exclusive", false),
-        reverse: cx.flag("reverse", false),
-    };
-    cx.finish(&op, &[x])
-}
-
-fn cumsum(cx: &mut NodeCx<'_, '_>) -> Done {
-    let x = cx.need(0)?;
-    let op = Cumsum {
-        axis: running_axis(cx, x)?,
-        exclusive: cx.flag("exclusive", false),
-        reverse: cx.flag("reverse", false),
-    };
-    cx.finish(&op, &[x])
+    let dict = props([
+        ("axis", Attr::int(running_axis(cx, x)?)),
+        ("exclusive", Attr::Bool(cx.flag("exclusive", false))),
+        ("reverse", Attr::Bool(cx.flag("reverse", false))),
+    ]);
+    cx.finish_named(name, &[x], dict)
 }
 
 /// The axis from the second input.

@@ -4,17 +4,18 @@ use super::elementwise::Elementwise;
 use super::func::{Outcome, Writer, list};
 use super::number::limits;
 use super::shape::{dtype_name, tensor_text};
+use crate::unwritten::{Form, Unwritten};
 use optc_ir::op::{Combine, Operation};
 use optc_ir::{DType, Dim, OpData, Sign, TensorType};
 use optc_ops::{Linear, Matmul, Reduce, ReduceKind};
 
 /// The name of the result; nothing where the operation is none of these.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         Reduce::NAME => reduce(w, data, ty),
         Matmul::NAME => matmul(w, data, ty),
         Linear::NAME => linear(w, data, ty),
-        _ => Ok(None),
+        _ => Err(Unwritten::NoForm),
     }
 }
 
@@ -78,19 +79,15 @@ fn reduction_step(kind: ReduceKind, dtype: DType) -> (&'static str, String) {
     }
 }
 
-fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
-    let Some(about) = w.typed::<Reduce>(data) else {
-        return Ok(None);
-    };
-    let Ok(mut axes) = about.reduced(&w.op_ref(data)) else {
-        return Ok(None);
-    };
+    let about = w.typed::<Reduce>(data)?;
+    let mut axes = about.reduced(&w.op_ref(data))?;
     axes.sort_unstable();
     let kind = about.kind;
     let count: Option<u64> = axes.iter().map(|&a| from.dims[a].fixed()).product();
     if kind == ReduceKind::Mean && count.is_none() {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     }
     let x = w.name(data.operands[0])?;
     let x = before_reduction(w, kind, x, &from.without_layout())?;
@@ -116,17 +113,17 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     if about.keepdims {
         y = w.put(ty, "reshape", &[y], "")?;
     }
-    Ok(Some(y))
+    Ok(y)
 }
 
 /// numpy's product of operands of rank 2 or more, as a dot over broadcast batches.
-fn matmul(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+fn matmul(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let (a, b) = (
         w.tensor(data.operands[0])?.clone(),
         w.tensor(data.operands[1])?.clone(),
     );
     if a.rank() < 2 || b.rank() < 2 {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     }
     let rank = ty.rank();
     let mut names = Vec::with_capacity(2);
@@ -157,10 +154,10 @@ fn matmul(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
         }
         attrs.push_str(&format!(", {side}_contracting_dims={{{contract}}}"));
     }
-    w.put(ty, "dot", &names, &attrs).map(Some)
+    Ok(w.put(ty, "dot", &names, &attrs)?)
 }
 
-fn linear(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+fn linear(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let names = [w.name(data.operands[0])?, w.name(data.operands[1])?];
     let last = w.tensor(data.operands[0])?.rank().saturating_sub(1);
     let attrs = format!(", lhs_contracting_dims={{{last}}}, rhs_contracting_dims={{1}}");
@@ -169,5 +166,5 @@ fn linear(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
         let bias = w.spread(bias, ty)?;
         y = w.raw(&tensor_text(ty)?, "add", &[y, bias], "");
     }
-    Ok(Some(y))
+    Ok(y)
 }

@@ -8,23 +8,19 @@ use super::elementwise::Elementwise;
 use super::func::{Outcome, Writer, list};
 use super::norms::wide;
 use super::shape::{shaped, sizes};
+use crate::unwritten::{Form, known};
 use optc_ir::op::{Combine, Composition, Expr, Stage};
 use optc_ir::{OpData, TensorType};
 
-/// Writes an operation that has a composition and returns the name of the result; `None` for any other operation.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let Some(composition) = w.shared.registry.composition(&w.op_ref(data)) else {
-        return Ok(None);
-    };
+/// Writes an operation that has a composition and returns the name of the result. Any other operation has no form here.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let composition = known(w.shared.registry.composition(&w.op_ref(data)))?;
     let ty_of_stages = wide(ty);
     let lanes = Lanes::of(&composition, &ty_of_stages);
     let counts = |stage: &Stage| matches!(stage, Stage::Reduce { then, .. } if then.reads(1));
     let counts = composition.stages.iter().any(counts);
-    let Some(lanes) =
-        lanes.filter(|lanes| ty.dtype.is_float() && (!counts || lanes.count.is_some()))
-    else {
-        return Ok(None);
-    };
+    let fits = |lanes: &Lanes| ty.dtype.is_float() && (!counts || lanes.count.is_some());
+    let lanes = known(lanes.filter(fits))?;
     let mut stages = Stages {
         data,
         at: &composition.at,
@@ -33,13 +29,11 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
         lanes,
     };
     for stage in &composition.stages {
-        let Some(made) = stages.stage(w, stage)? else {
-            return Ok(None);
-        };
+        let made = stages.stage(w, stage)?;
         stages.made.push(made);
     }
-    let last = stages.made.pop().and_then(|made| made.each);
-    last.map(|x| w.put(ty, "convert", &[x], "")).transpose()
+    let last = known(stages.made.pop().and_then(|made| made.each))?;
+    Ok(w.put(ty, "convert", &[last], "")?)
 }
 
 /// The elements that are combined.
@@ -105,27 +99,24 @@ struct Stages<'d> {
 }
 
 impl Stages<'_> {
-    fn stage(&mut self, w: &mut Writer<'_>, stage: &Stage) -> Outcome<Option<Made>> {
+    fn stage(&mut self, w: &mut Writer<'_>, stage: &Stage) -> Form<Made> {
         match stage {
-            Stage::Each(expr) => Ok(self.each(w, expr)?.map(|name| Made {
-                each: Some(name),
+            Stage::Each(expr) => Ok(Made {
+                each: Some(self.each(w, expr)?),
                 flat: None,
-            })),
+            }),
             Stage::Reduce { combine, of, then } => {
-                let Some(x) = self.each(w, of)? else {
-                    return Ok(None);
-                };
-                let found = self.combined(w, *combine, x, then)?;
-                Ok(found.map(|name| Made {
+                let x = self.each(w, of)?;
+                Ok(Made {
                     each: None,
-                    flat: Some(name),
-                }))
+                    flat: Some(self.combined(w, *combine, x, then)?),
+                })
             }
         }
     }
 
     /// An expression of each element.
-    fn each(&mut self, w: &mut Writer<'_>, expr: &Expr) -> Outcome<Option<String>> {
+    fn each(&mut self, w: &mut Writer<'_>, expr: &Expr) -> Form<String> {
         let mut operands = Vec::with_capacity(self.made.len());
         for i in 0..self.made.len() {
             let name = match expr.reads(i) {
@@ -134,7 +125,7 @@ impl Stages<'_> {
             };
             operands.push((name, self.ty.dtype));
         }
-        expr.build(&operands, &mut Elementwise { w, ty: &self.ty })
+        known(expr.build(&operands, &mut Elementwise { w, ty: &self.ty })?)
     }
 
     /// An operand or a stage, with a number for each element.
@@ -168,7 +159,7 @@ impl Stages<'_> {
         combine: Combine,
         mut x: String,
         then: &Expr,
-    ) -> Outcome<Option<String>> {
+    ) -> Form<String> {
         let (lanes, dtype) = (&self.lanes, self.ty.dtype);
         if let Some(cut) = &lanes.cut {
             x = w.put(cut, "reshape", &[x], "")?;
@@ -178,11 +169,9 @@ impl Stages<'_> {
         let mut e = Elementwise { w, ty: &lanes.flat };
         let mut operands = vec![(combined, dtype)];
         if then.reads(1) {
-            let Some(count) = lanes.count else {
-                return Ok(None);
-            };
+            let count = known(lanes.count)?;
             operands.push((e.number(count as f64)?, dtype));
         }
-        then.build(&operands, &mut e)
+        known(then.build(&operands, &mut e)?)
     }
 }

@@ -35,8 +35,8 @@ pub(super) fn custom_call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let tree = Tree::flat(data.results.len());
     let shape = result_shape(w, data, &tree)?;
     let target = match w.typed::<Opaque>(data) {
-        Some(made) => format!("{}.{}", made.domain.as_deref().unwrap_or(""), made.kind),
-        None => data.name.to_string(),
+        Ok(made) => format!("{}.{}", made.domain.as_deref().unwrap_or(""), made.kind),
+        Err(_) => data.name.to_string(),
     };
     let fields: Vec<String> = data
         .props

@@ -2,26 +2,27 @@
 
 use super::func::{Outcome, Writer};
 use super::number::{is_unsigned, number_text};
+use crate::unwritten::{Form, known};
 use optc_ir::op::{Binary, Direction, Expr, ExprBuilder, Operation, Unary};
 use optc_ir::{DType, Diagnostic, OpData, TensorType};
 use optc_ops::Relu;
 
 /// The name of the result; nothing where the operation has no expression. Operands have the shape of the result.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let expr = match &*data.name {
         // XLA has no other form of it.
         Relu::NAME => Some(Expr::A.max(0.0)),
         _ => w.shared.registry.expression(&w.op_ref(data)),
     };
-    let Some(expr) = expr else { return Ok(None) };
+    let expr = known(expr)?;
     let mut operands = Vec::with_capacity(data.operands.len());
     for &value in &data.operands {
         operands.push((w.spread(value, ty)?, w.tensor(value)?.dtype));
     }
     if let (Expr::Operand(_), [(x, _)]) = (&expr, operands.as_slice()) {
-        return w.put(ty, "copy", std::slice::from_ref(x), "").map(Some);
+        return Ok(w.put(ty, "copy", std::slice::from_ref(x), "")?);
     }
-    expr.build(&operands, &mut Elementwise { w, ty })
+    known(expr.build(&operands, &mut Elementwise { w, ty })?)
 }
 
 /// Element-wise work in a value's own type.

@@ -6,7 +6,7 @@ use super::shared::{Shared, sanitized};
 use super::tuple::{Tree, boundary, parameters, result};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
-use optc_ir::op::{OpRef, Operation, Structure, ViewDims};
+use optc_ir::op::{OpError, OpRef, Operation, Structure, ViewDims};
 use optc_ir::{AttrDict, DType, Diagnostic, Dim, Func, Loc, Op, OpData, Size, TensorType, Value};
 use std::fmt::Write;
 
@@ -365,18 +365,15 @@ impl<'a> Writer<'a> {
     where
         'a: 'b,
     {
-        let func: &'b Func = self.func;
-        OpRef {
-            name: &data.name,
-            operands: data.operands.iter().map(|&v| func.ty(v)).collect(),
-            results: data.results.iter().map(|&v| func.ty(v)).collect(),
-            props: &data.props,
-        }
+        self.func.op_ref_of(data)
     }
 
-    /// The typed attributes of an operation; `None` if it is another operation or its attributes are invalid.
-    pub(super) fn typed<T: Operation>(&self, data: &OpData) -> Option<T> {
-        T::of(&self.op_ref(data)).ok()
+    /// The typed attributes of an operation.
+    ///
+    /// # Errors
+    /// It is another operation, or its attributes are invalid.
+    pub(super) fn typed<T: Operation>(&self, data: &OpData) -> Result<T, OpError> {
+        T::of(&self.op_ref(data))
     }
 
     /// The structure of an operation.

@@ -6,6 +6,7 @@ use super::custom::custom_call;
 use super::func::{Outcome, Writer, list};
 use super::number::element_text;
 use super::shape::{shaped, sizes, tensor_text};
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::{Operation, Structure};
 use optc_ir::{Attr, DType, Dim, Op, OpData, Size, TensorType, Value};
 use optc_ops::{
@@ -13,8 +14,8 @@ use optc_ops::{
     Subview, Tile,
 };
 
-/// Writes one of these operations and returns the name of the result; `None` for any other operation.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+/// Writes one of these operations and returns the name of the result. Any other operation has no form here.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         Slice::NAME => slice(w, data, ty),
         Subview::NAME => subview(w, data, ty),
@@ -22,29 +23,21 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
         Tile::NAME => tile(w, data, ty),
         Gather::NAME => gather(w, data, ty),
         DynamicUpdateSlice::NAME => update_slice(w, data, ty),
-        _ => Ok(None),
+        _ => Err(Unwritten::NoForm),
     }
 }
 
-fn slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let slice = w.typed::<Slice>(data);
-    match slice.and_then(|s| s.parts(&w.op_ref(data)).ok()) {
-        Some(parts) => part(w, data, ty, &parts),
-        None => Ok(None),
-    }
+fn slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let parts = w.typed::<Slice>(data)?.parts(&w.op_ref(data))?;
+    part(w, data, ty, &parts)
 }
 
-fn subview(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let Some(subview) = w.typed::<Subview>(data) else {
-        return Ok(None);
-    };
+fn subview(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let subview = w.typed::<Subview>(data)?;
     if subview.broadcast {
-        return w.spread(data.operands[0], ty).map(Some);
+        return Ok(w.spread(data.operands[0], ty)?);
     }
-    match subview.parts(&w.op_ref(data)) {
-        Ok(parts) => part(w, data, ty, &parts),
-        Err(_) => Ok(None),
-    }
+    part(w, data, ty, &subview.parts(&w.op_ref(data))?)
 }
 
 /// The range of one dimension in HLO text, and whether the dimension is reversed; `None` if its ends are unknown.
@@ -69,12 +62,7 @@ fn range(part: &SlicePart) -> Option<(String, bool)> {
 }
 
 /// A slice, then a reversal of the dimensions with a negative stride.
-fn part(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    ty: &TensorType,
-    parts: &[SlicePart],
-) -> Outcome<Option<String>> {
+fn part(w: &mut Writer<'_>, data: &OpData, ty: &TensorType, parts: &[SlicePart]) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
     let ranges: Option<Vec<(String, bool)>> = parts.iter().map(range).collect();
     let Some(ranges) = ranges else {
@@ -88,14 +76,14 @@ fn part(
         let shape = format!("(({}), {to}, s32[])", tensor_text(&from)?);
         let start = w.raw(&shape, "slice-start", &[x], &attrs);
         w.started(data.results[0], start, "slice", &to);
-        return Ok(Some(String::new()));
+        return Ok(String::new());
     }
     let name = w.one("slice", data.operands[0], ty, &attrs)?;
     if backward.is_empty() {
-        return Ok(Some(name));
+        return Ok(name);
     }
     let attrs = format!(", dimensions={}", list(&backward));
-    w.put(ty, "reverse", &[name], &attrs).map(Some)
+    Ok(w.put(ty, "reverse", &[name], &attrs)?)
 }
 
 /// As [`part`] for unknown sizes: an operation of StableHLO that takes the sizes as operands.
@@ -104,7 +92,7 @@ fn sized_part(
     data: &OpData,
     ty: &TensorType,
     parts: &[SlicePart],
-) -> Outcome<Option<String>> {
+) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
     let (mut starts, mut limits, mut steps) = (Vec::new(), Vec::new(), Vec::new());
     let (mut backward, mut whole) = (Vec::new(), true);
@@ -120,9 +108,7 @@ fn sized_part(
             };
             Some((first, last.plus(&one)?))
         };
-        let Some((start, limit)) = ends() else {
-            return Ok(None);
-        };
+        let (start, limit) = known(ends())?;
         if part.stride < 0 {
             backward.push(d);
         }
@@ -133,7 +119,7 @@ fn sized_part(
         steps.push(Size::from(part.stride.unsigned_abs()));
     }
     if !w.shared.mlir {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     }
     let mut name = w.name(data.operands[0])?;
     if !whole {
@@ -147,27 +133,27 @@ fn sized_part(
         let attrs = format!(", dimensions={}", list(&backward));
         name = w.put(ty, "reverse", &[name], &attrs)?;
     }
-    Ok(Some(name))
+    Ok(name)
 }
 
 /// The starts are converted to one element type, which HLO requires.
-fn update_slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+fn update_slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let mut names = Vec::with_capacity(data.operands.len());
     let mut starts: Option<DType> = None;
     for (i, &value) in data.operands.iter().enumerate() {
         let dtype = w.tensor(value)?.dtype;
         if 2 <= i && *starts.get_or_insert(dtype) != dtype {
-            return Ok(None);
+            return Err(Unwritten::NoForm);
         }
         names.push(w.name(value)?);
     }
-    w.put(ty, "dynamic-update-slice", &names, "").map(Some)
+    Ok(w.put(ty, "dynamic-update-slice", &names, "")?)
 }
 
 /// The parts of a split, one slice each.
 pub(super) fn split(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let data = &w.func.ops[op];
-    let split = w.typed::<Split>(data);
+    let split = w.typed::<Split>(data).ok();
     let axis = split.and_then(|split| split.along(&w.op_ref(data)).ok());
     let shapes: Option<Vec<Vec<u64>>> = data
         .results
@@ -193,28 +179,24 @@ pub(super) fn split(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     Ok(())
 }
 
-fn pad(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let pad = w.typed::<Pad>(data);
-    let Some(pad) = pad.filter(|pad| pad.mode == PadMode::Constant && 0 < ty.rank()) else {
-        return Ok(None);
-    };
-    let Ok(amounts) = pad.amounts(&w.op_ref(data)) else {
-        return Ok(None);
-    };
+fn pad(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let pad = w.typed::<Pad>(data)?;
+    if pad.mode != PadMode::Constant || ty.rank() == 0 {
+        return Err(Unwritten::NoForm);
+    }
+    let amounts = pad.amounts(&w.op_ref(data))?;
     let pairs = amounts.low.iter().zip(&amounts.high);
     let pairs: Vec<String> = pairs.map(|(low, high)| format!("{low}_{high}")).collect();
     let text = element_text(&pad.value.element(ty.dtype), 0);
     let x = w.name(data.operands[0])?;
     let fill = w.scalar(&text, ty.dtype);
     let attrs = format!(", padding={}", pairs.join("x"));
-    w.put(ty, "pad", &[x, fill], &attrs).map(Some)
+    Ok(w.put(ty, "pad", &[x, fill], &attrs)?)
 }
 
-fn tile(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+fn tile(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
-    let (Some(shape), Some(Tile { repeats })) = (sizes(&from), w.typed(data)) else {
-        return Ok(None);
-    };
+    let (shape, Tile { repeats }) = (known(sizes(&from))?, w.typed(data)?);
     let mut wide = Vec::with_capacity(2 * shape.len());
     for (&n, &times) in shape.iter().zip(&repeats) {
         wide.extend([u64::try_from(times).unwrap_or(0), n]);
@@ -222,7 +204,7 @@ fn tile(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
     let dims: Vec<usize> = (0..shape.len()).map(|d| 2 * d + 1).collect();
     let attrs = format!(", dimensions={}", list(&dims));
     let y = w.one("broadcast", data.operands[0], &shaped(&from, &wide), &attrs)?;
-    w.put(ty, "reshape", &[y], "").map(Some)
+    Ok(w.put(ty, "reshape", &[y], "")?)
 }
 
 /// Returns whether indices are known to be at least 0, so that none of them counts from the end.
@@ -230,19 +212,16 @@ pub(super) fn is_bounded(w: &Writer<'_>, indices: Value) -> bool {
     let Some(data) = w.defining(indices) else {
         return false;
     };
-    if let Some(Clamp { min, .. }) = w.typed(data) {
+    if let Ok(Clamp { min, .. }) = w.typed(data) {
         return min.is_some_and(|min| 0.0 <= min);
     }
-    if w.typed::<Max>(data).is_some() {
+    if w.typed::<Max>(data).is_ok() {
         // One of the two operands is a number, the other is not itself a maximum.
-        let plain = |one: &Value| {
-            w.defining(*one)
-                .is_some_and(|d| w.typed::<Max>(d).is_none())
-        };
+        let plain = |one: &Value| w.defining(*one).is_some_and(|d| w.typed::<Max>(d).is_err());
         let mut plain = data.operands.iter().filter(|one| plain(one));
         return plain.next_back().is_some_and(|&one| is_bounded(w, one));
     }
-    if let Some(Constant { value, .. }) = w.typed(data) {
+    if let Ok(Constant { value, .. }) = w.typed(data) {
         let Some(Attr::Dense(dense)) = &value else {
             return false;
         };
@@ -253,17 +232,14 @@ pub(super) fn is_bounded(w: &Writer<'_>, indices: Value) -> bool {
     moved && is_bounded(w, data.operands[0])
 }
 
-fn gather(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+fn gather(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
     let places = w.tensor(data.operands[1])?.clone();
-    let gather = w.typed::<Gather>(data);
-    let axis = gather.and_then(|gather| gather.along(&w.op_ref(data)).ok());
+    let axis = w.typed::<Gather>(data)?.along(&w.op_ref(data))?;
     let slices: Option<Vec<Size>> = from.dims.iter().map(Dim::size).collect();
-    let (Some(mut slices), Some(axis)) = (slices, axis) else {
-        return Ok(None);
-    };
+    let mut slices = known(slices)?;
     if from.shape().is_none() && !w.shared.mlir {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     }
     let n = slices[axis].clone();
     let x = w.name(data.operands[0])?;
@@ -304,5 +280,5 @@ fn gather(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
         list(&offsets),
         places.rank(),
     );
-    w.put(ty, "gather", &operands, &attrs).map(Some)
+    Ok(w.put(ty, "gather", &operands, &attrs)?)
 }

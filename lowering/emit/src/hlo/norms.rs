@@ -6,16 +6,17 @@
 use super::elementwise::Elementwise;
 use super::func::{Outcome, Writer, list};
 use super::shape::{shaped, sizes};
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, TensorType, Value};
 use optc_ops::{BatchNorm, RotaryEmbedding};
 
-/// Writes one of these operations and returns the name of the result; `None` for any other operation.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+/// Writes one of these operations and returns the name of the result. Any other operation has no form here.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         BatchNorm::NAME => batch_norm(w, data, ty),
         RotaryEmbedding::NAME => rotary_embedding(w, data, ty),
-        _ => Ok(None),
+        _ => Err(Unwritten::NoForm),
     }
 }
 
@@ -53,11 +54,10 @@ fn by_channel(w: &mut Writer<'_>, x: String, ty: &TensorType) -> Outcome<String>
     w.put(ty, "broadcast", &[x], ", dimensions={1}")
 }
 
-fn batch_norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let (Some(BatchNorm { epsilon }), &[x, scale, bias, mean, variance]) =
-        (w.typed(data), &data.operands[..])
-    else {
-        return Ok(None);
+fn batch_norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let BatchNorm { epsilon } = w.typed(data)?;
+    let &[x, scale, bias, mean, variance] = &data.operands[..] else {
+        return Err(Unwritten::NoForm);
     };
     let wide = wide(ty);
     let (scale, flat) = channel_numbers(w, scale)?;
@@ -73,7 +73,7 @@ fn batch_norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Opt
     let y = w.put(&wide, "multiply", &[y, factor], "")?;
     let bias = by_channel(w, bias, &wide)?;
     let y = w.put(&wide, "add", &[y, bias], "")?;
-    w.put(ty, "convert", &[y], "").map(Some)
+    Ok(w.put(ty, "convert", &[y], "")?)
 }
 
 /// Cosines or sines for every pair of elements: `[batch, sequence, pairs]`; the batch may be 1.
@@ -83,15 +83,11 @@ fn angles(
     table: Value,
     pairs: &TensorType,
     sequence: usize,
-) -> Outcome<Option<String>> {
-    let Some(shape) = sizes(w.tensor(table)?) else {
-        return Ok(None);
-    };
+) -> Form<String> {
+    let shape = known(sizes(w.tensor(table)?))?;
     let (mut name, mut own) = channel_numbers(w, table)?;
     if let Some(&positions) = data.operands.get(3) {
-        let Some(places) = sizes(w.tensor(positions)?) else {
-            return Ok(None);
-        };
+        let places = known(sizes(w.tensor(positions)?))?;
         let half = shape.get(1).copied().unwrap_or(0);
         own = shaped(&own, &[&places[..], &[half]].concat());
         let positions = w.name(positions)?;
@@ -101,11 +97,9 @@ fn angles(
         );
         name = w.put(&own, "gather", &[name, positions], &attrs)?;
     }
-    let Some(found) = sizes(&own) else {
-        return Ok(None);
-    };
+    let found = known(sizes(&own))?;
     let &[batch, length, half] = &found[..] else {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     };
     let wanted = sizes(pairs).and_then(|s| s.first().copied());
     let mut dims = vec![sequence, 3];
@@ -115,7 +109,7 @@ fn angles(
         name = w.put(&shaped(&own, &[length, half]), "reshape", &[name], "")?;
     }
     let attrs = format!(", dimensions={}", list(&dims));
-    w.put(pairs, "broadcast", &[name], &attrs).map(Some)
+    Ok(w.put(pairs, "broadcast", &[name], &attrs)?)
 }
 
 /// The two elements of each pair that is rotated: neighbours in the last dimension, or elements half its rotated part
@@ -145,24 +139,19 @@ fn halves(
 }
 
 /// The first elements of the last dimension are rotated in pairs; the others are unchanged.
-fn rotary_embedding(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let (Some(about), Some(shape)) = (w.typed::<RotaryEmbedding>(data), sizes(ty)) else {
-        return Ok(None);
-    };
-    let (Ok(sequence), Ok(Some(size))) = (about.sequence(), about.rotated(&w.op_ref(data))) else {
-        return Ok(None);
-    };
+fn rotary_embedding(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let (about, shape) = (w.typed::<RotaryEmbedding>(data)?, known(sizes(ty))?);
+    let sequence = about.sequence()?;
+    let size = known(about.rotated(&w.op_ref(data))?)?;
     let &[a, b, c, last] = &shape[..] else {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     };
     let wide = wide(ty).without_layout();
     let pairs = shaped(&wide, &[a, b, c, size / 2]);
-    let (Some(cos), Some(sin)) = (
+    let (cos, sin) = (
         angles(w, data, data.operands[1], &pairs, sequence)?,
         angles(w, data, data.operands[2], &pairs, sequence)?,
-    ) else {
-        return Ok(None);
-    };
+    );
     let x = w.one("convert", data.operands[0], &wide, "")?;
     let half = size / 2;
     let [left, right] = halves(w, &x, (&pairs, &[a, b, c, half]), about.interleaved)?;
@@ -194,7 +183,7 @@ fn rotary_embedding(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
         let rest = w.put(&rest, "slice", &[x], &run(&[a, b, c], size, last))?;
         w.put(&wide, "concatenate", &[turned, rest], ", dimensions={3}")?
     };
-    w.put(ty, "convert", &[whole], "").map(Some)
+    Ok(w.put(ty, "convert", &[whole], "")?)
 }
 
 /// The attribute of a slice in the last dimension, with the other dimensions whole.

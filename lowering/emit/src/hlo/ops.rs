@@ -12,6 +12,7 @@ use super::shape::tensor_text;
 use super::tuple::Tree;
 use super::{composition, elementwise, index, norms, places, scaled, windows};
 use crate::codes;
+use crate::unwritten::{Form, Unwritten, first};
 use optc_ir::op::{AttrValue, Operation, Structure};
 use optc_ir::{Attr, Diagnostic, Dim, Op, OpData, TensorType, Value};
 use optc_layout::{ViewMap, propagate};
@@ -31,19 +32,24 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
             .operands
             .iter()
             .all(|&v| w.func.ty(v).as_tensor().is_some())
-        && let Some(name) = tensor_op(w, data)?
     {
-        // An asynchronous instruction was named when it was started.
-        if !name.is_empty() {
-            w.called(data.results[0], name);
+        match tensor_op(w, data) {
+            Err(Unwritten::NoForm) => {}
+            Err(Unwritten::Error(error)) => return Err(error),
+            Ok(name) => {
+                // An asynchronous instruction was named when it was started.
+                if !name.is_empty() {
+                    w.called(data.results[0], name);
+                }
+                return Ok(());
+            }
         }
-        return Ok(());
     }
     match &*data.name {
         CallOp::NAME | MlirCall::NAME => call(w, op),
         Opaque::NAME => match w.typed::<Opaque>(data) {
-            Some(made) if made.domain.as_deref() == Some("hlo") => opaque(w, op, &made.kind),
-            Some(made) if w.shared.mlir && made.domain.as_deref() == Some("mlir") => {
+            Ok(made) if made.domain.as_deref() == Some("hlo") => opaque(w, op, &made.kind),
+            Ok(made) if w.shared.mlir && made.domain.as_deref() == Some("mlir") => {
                 verbatim(w, op, &made.kind)
             }
             _ => custom_call(w, op),
@@ -54,11 +60,11 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     }
 }
 
-/// The name of the result of an operation on tensors; `None` if this file has no instructions for it.
-fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
+/// The name of the result of an operation on tensors.
+fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Form<String> {
     let ty = w.tensor(data.results[0])?.clone();
     let args = &data.operands;
-    let done = match &*data.name {
+    Ok(match &*data.name {
         Identity::NAME => identity(w, args[0], &ty)?,
         BitcastConvert::NAME => w.one("bitcast-convert", args[0], &ty, "")?,
         View::NAME => view(w, data, &ty)?,
@@ -72,12 +78,12 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
         LayoutConvert::NAME => convert(w, data, &ty)?,
         Broadcast::NAME => w.spread(args[0], &ty)?,
         Constant::NAME => constant(w, data, &ty)?,
-        Transpose::NAME => return transpose(w, data, &ty),
-        Iota::NAME => return iota(w, data, &ty),
-        Concat::NAME => return concat(w, data, &ty),
-        DotGeneral::NAME => return dot(w, data, &ty),
+        Transpose::NAME => transpose(w, data, &ty)?,
+        Iota::NAME => iota(w, data, &ty)?,
+        Concat::NAME => concat(w, data, &ty)?,
+        DotGeneral::NAME => dot(w, data, &ty)?,
         _ => {
-            for family in [
+            let families = [
                 elementwise::write,
                 compose::write,
                 norms::write,
@@ -86,33 +92,22 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
                 places::write,
                 scaled::write,
                 windows::write,
-            ] {
-                if let Some(name) = family(w, data, &ty)? {
-                    return Ok(Some(name));
-                }
-            }
-            return Ok(None);
+            ];
+            first(families, |family| family(w, data, &ty))?
         }
-    };
-    Ok(Some(done))
+    })
 }
 
-fn transpose(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let typed = w.typed::<Transpose>(data);
-    let Some(perm) = typed.and_then(|t| t.permutation(&w.op_ref(data)).ok()) else {
-        return Ok(None);
-    };
+fn transpose(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let perm = w.typed::<Transpose>(data)?.permutation(&w.op_ref(data))?;
     let attrs = format!(", dimensions={}", list(&perm));
-    w.one("transpose", data.operands[0], ty, &attrs).map(Some)
+    Ok(w.one("transpose", data.operands[0], ty, &attrs)?)
 }
 
-fn iota(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let typed = w.typed::<Iota>(data);
-    let Some(axis) = typed.and_then(|iota| iota.along(&w.op_ref(data)).ok()) else {
-        return Ok(None);
-    };
+fn iota(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let axis = w.typed::<Iota>(data)?.along(&w.op_ref(data))?;
     let attrs = format!(", iota_dimension={axis}");
-    w.put(ty, "iota", &[], &attrs).map(Some)
+    Ok(w.put(ty, "iota", &[], &attrs)?)
 }
 
 /// A bitcast; before layout assignment the equivalent reshape and transpose. If HLO text cannot express the layout, the
@@ -208,24 +203,18 @@ fn identity(w: &mut Writer<'_>, x: Value, ty: &TensorType) -> Outcome<String> {
     w.one(if near { "bitcast" } else { "copy" }, x, ty, "")
 }
 
-fn concat(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let typed = w.typed::<Concat>(data);
-    let Some(axis) = typed.and_then(|concat| concat.along(&w.op_ref(data)).ok()) else {
-        return Ok(None);
-    };
+fn concat(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let axis = w.typed::<Concat>(data)?.along(&w.op_ref(data))?;
     let mut names = Vec::with_capacity(data.operands.len());
     for &arg in &data.operands {
         names.push(w.name(arg)?);
     }
     let attrs = format!(", dimensions={{{axis}}}");
-    w.put(ty, "concatenate", &names, &attrs).map(Some)
+    Ok(w.put(ty, "concatenate", &names, &attrs)?)
 }
 
-fn dot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let typed = w.typed::<DotGeneral>(data);
-    let Some(pairing) = typed.and_then(|dot| dot.pairing(&w.op_ref(data)).ok()) else {
-        return Ok(None);
-    };
+fn dot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let pairing = w.typed::<DotGeneral>(data)?.pairing(&w.op_ref(data))?;
     let names = [w.name(data.operands[0])?, w.name(data.operands[1])?];
     let mut attrs = String::new();
     for (side, batch, contract) in [
@@ -237,7 +226,7 @@ fn dot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<Str
         }
         let _ = write!(attrs, ", {side}_contracting_dims={}", list(contract));
     }
-    w.put(ty, "dot", &names, &attrs).map(Some)
+    Ok(w.put(ty, "dot", &names, &attrs)?)
 }
 
 fn start_copy(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
@@ -254,8 +243,11 @@ fn start_copy(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Str
 fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let data = &w.func.ops[op];
     let callee = w.typed::<CallOp>(data).map(|call| call.callee);
-    let callee = callee.or_else(|| w.typed::<MlirCall>(data).map(|call| call.callee));
-    let Some(callee) = callee.and_then(|c| w.shared.computations(&c.to_attr())) else {
+    let callee = callee.or_else(|_| w.typed::<MlirCall>(data).map(|call| call.callee));
+    let Some(callee) = callee
+        .ok()
+        .and_then(|c| w.shared.computations(&c.to_attr()))
+    else {
         return custom_call(w, op);
     };
     let mut names = Vec::new();

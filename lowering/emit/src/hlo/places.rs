@@ -11,6 +11,7 @@ use super::func::{Outcome, Writer, list};
 use super::index::is_bounded;
 use super::number::{is_unsigned, limits};
 use super::shape::{dtype_name, shaped, sizes, tensor_text};
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Op, OpData, TensorType, Value};
 use optc_ops::{
@@ -18,24 +19,18 @@ use optc_ops::{
     TopK, Trilu,
 };
 
-/// Writes one of these operations and returns the name of the result; `None` for any other operation.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+/// Writes one of these operations and returns the name of the result. Any other operation has no form here.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         ArgMax::NAME => {
-            let typed = w.typed::<ArgMax>(data);
-            let about = typed.and_then(|arg| {
-                let axis = arg.along(&w.op_ref(data)).ok()?;
-                Some((axis, arg.select_last_index))
-            });
-            arg(w, data, ty, about, true)
+            let typed = w.typed::<ArgMax>(data)?;
+            let axis = typed.along(&w.op_ref(data))?;
+            arg(w, data, ty, (axis, typed.select_last_index, true))
         }
         ArgMin::NAME => {
-            let typed = w.typed::<ArgMin>(data);
-            let about = typed.and_then(|arg| {
-                let axis = arg.along(&w.op_ref(data)).ok()?;
-                Some((axis, arg.select_last_index))
-            });
-            arg(w, data, ty, about, false)
+            let typed = w.typed::<ArgMin>(data)?;
+            let axis = typed.along(&w.op_ref(data))?;
+            arg(w, data, ty, (axis, typed.select_last_index, false))
         }
         GatherElements::NAME => gather_elements(w, data, ty),
         GatherNd::NAME => gather_nd(w, data, ty),
@@ -43,7 +38,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
         ScatterElements::NAME => scatter_elements(w, data, ty),
         ScatterNd::NAME => scatter_nd(w, data, ty),
         Trilu::NAME => trilu(w, data, ty),
-        _ => Ok(None),
+        _ => Err(Unwritten::NoForm),
     }
 }
 
@@ -114,15 +109,8 @@ fn coordinates(
 
 /// The full coordinates for a tensor of indices along `axis`: the position of the index itself, with the coordinate
 /// along `axis` replaced by the index.
-fn element_places(
-    w: &mut Writer<'_>,
-    indices: Value,
-    axis: usize,
-    extent: u64,
-) -> Outcome<Option<String>> {
-    let Some(shape) = sizes(w.tensor(indices)?) else {
-        return Ok(None);
-    };
+fn element_places(w: &mut Writer<'_>, indices: Value, axis: usize, extent: u64) -> Form<String> {
+    let shape = known(sizes(w.tensor(indices)?))?;
     let (name, ty) = from_the_start(w, indices, &[extent])?;
     let column = shaped(&ty, &[&shape[..], &[1]].concat());
     let mut parts = Vec::with_capacity(shape.len());
@@ -134,19 +122,13 @@ fn element_places(
             w.payload(&tensor_text(&column)?, "iota", "", &attrs)
         });
     }
-    coordinates(w, &parts, &shape, &ty).map(Some)
+    Ok(coordinates(w, &parts, &shape, &ty)?)
 }
 
-fn gather_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let from = sizes(w.tensor(data.operands[0])?);
-    let typed = w.typed::<GatherElements>(data);
-    let axis = typed.and_then(|gather| gather.along(&w.op_ref(data)).ok());
-    let (Some(from), Some(axis)) = (from, axis) else {
-        return Ok(None);
-    };
-    let Some(places) = element_places(w, data.operands[1], axis, from[axis])? else {
-        return Ok(None);
-    };
+fn gather_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let from = known(sizes(w.tensor(data.operands[0])?))?;
+    let axis = w.typed::<GatherElements>(data)?.along(&w.op_ref(data))?;
+    let places = element_places(w, data.operands[1], axis, from[axis])?;
     let all: Vec<usize> = (0..from.len()).collect();
     let attrs = format!(
         ", offset_dims={{}}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim={1}, \
@@ -156,24 +138,21 @@ fn gather_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcom
         list(&vec![1; from.len()])
     );
     let x = w.name(data.operands[0])?;
-    w.put(ty, "gather", &[x, places], &attrs).map(Some)
+    Ok(w.put(ty, "gather", &[x, places], &attrs)?)
 }
 
-fn gather_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+fn gather_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let (x, indices) = (data.operands[0], data.operands[1]);
-    let (from, given) = (sizes(w.tensor(x)?), sizes(w.tensor(indices)?));
-    let typed = w.typed::<GatherNd>(data);
-    let extents = typed.and_then(|gather| gather.extents(&w.op_ref(data)).ok());
-    let (Some(mut slices), Some(given), Some((batch, depth))) = (from, given, extents) else {
-        return Ok(None);
-    };
+    let mut slices = known(sizes(w.tensor(x)?))?;
+    let given = known(sizes(w.tensor(indices)?))?;
+    let (batch, depth) = w.typed::<GatherNd>(data)?.extents(&w.op_ref(data))?;
     let lead = given.len() - 1;
     let all = batch + depth;
     let name = w.name(x)?;
     if all == 0 {
         let dims: Vec<usize> = (lead..ty.rank()).collect();
         let attrs = format!(", dimensions={}", list(&dims));
-        return w.put(ty, "broadcast", &[name], &attrs).map(Some);
+        return Ok(w.put(ty, "broadcast", &[name], &attrs)?);
     }
     let column = [&given[..lead], &[1]].concat();
     let mut parts = Vec::with_capacity(batch + 1);
@@ -211,7 +190,7 @@ fn gather_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Opti
         list(&mapped),
         list(&slices)
     );
-    w.put(ty, "gather", &[name, places], &attrs).map(Some)
+    Ok(w.put(ty, "gather", &[name, places], &attrs)?)
 }
 
 /// The computation of a scatter, which combines an element with an update.
@@ -226,17 +205,12 @@ fn update(w: &mut Writer<'_>, reduction: ScatterReduction, dtype: DType) -> Stri
     }
 }
 
-fn scatter_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let typed = w.typed::<ScatterElements>(data);
-    let about = typed.and_then(|s| Some((s.along(&w.op_ref(data)).ok()?, s.reduction)));
-    let (Some(shape), Some((axis, reduction))) = (sizes(ty), about) else {
-        return Ok(None);
-    };
-    let Some(places) = element_places(w, data.operands[1], axis, shape[axis])? else {
-        return Ok(None);
-    };
+fn scatter_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let (typed, shape) = (w.typed::<ScatterElements>(data)?, known(sizes(ty))?);
+    let axis = typed.along(&w.op_ref(data))?;
+    let places = element_places(w, data.operands[1], axis, shape[axis])?;
     let all: Vec<usize> = (0..shape.len()).collect();
-    let reducer = update(w, reduction, ty.dtype);
+    let reducer = update(w, typed.reduction, ty.dtype);
     let attrs = format!(
         ", update_window_dims={{}}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, \
          index_vector_dim={1}, to_apply=%{reducer}",
@@ -244,21 +218,17 @@ fn scatter_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
         shape.len()
     );
     let operands = [w.name(data.operands[0])?, places, w.name(data.operands[2])?];
-    w.put(ty, "scatter", &operands, &attrs).map(Some)
+    Ok(w.put(ty, "scatter", &operands, &attrs)?)
 }
 
-fn scatter_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let given = sizes(w.tensor(data.operands[1])?);
+fn scatter_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let given = known(sizes(w.tensor(data.operands[1])?))?;
     let updates = w.tensor(data.operands[2])?.rank();
-    let (Some(shape), Some(given), Some(ScatterNd { reduction })) =
-        (sizes(ty), given, w.typed(data))
-    else {
-        return Ok(None);
-    };
+    let (shape, ScatterNd { reduction }) = (known(sizes(ty))?, w.typed(data)?);
     let lead = given.len() - 1;
     let depth = usize::try_from(given[lead]).unwrap_or(0);
     if depth == 0 || shape.len() < depth {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     }
     let (places, _) = from_the_start(w, data.operands[1], &shape[..depth])?;
     let window: Vec<usize> = (lead..updates).collect();
@@ -271,7 +241,7 @@ fn scatter_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Opt
         list(&mapped)
     );
     let operands = [w.name(data.operands[0])?, places, w.name(data.operands[2])?];
-    w.put(ty, "scatter", &operands, &attrs).map(Some)
+    Ok(w.put(ty, "scatter", &operands, &attrs)?)
 }
 
 /// The smallest or the largest position of the extreme element along an axis; NaN counts as extreme.
@@ -279,14 +249,10 @@ fn arg(
     w: &mut Writer<'_>,
     data: &OpData,
     ty: &TensorType,
-    about: Option<(usize, bool)>,
-    greatest: bool,
-) -> Outcome<Option<String>> {
-    let from = w.tensor(data.operands[0])?.clone();
-    let (Some(shape), Some((axis, last))) = (sizes(&from), about) else {
-        return Ok(None);
-    };
-    let from = from.without_layout();
+    (axis, last, greatest): (usize, bool, bool),
+) -> Form<String> {
+    let from = w.tensor(data.operands[0])?.without_layout();
+    let shape = known(sizes(&from))?;
     let x = w.name(data.operands[0])?;
     let others: Vec<usize> = (0..shape.len()).filter(|&d| d != axis).collect();
     let kept: Vec<u64> = others.iter().map(|&d| shape[d]).collect();
@@ -325,19 +291,16 @@ fn arg(
     let other = w.filled(&none, &own)?;
     let places = w.put(&own, "select", &[hit, places, other], "")?;
     if ty.rank() < shape.len() {
-        return reduced(w, &places, (opcode, &none), &[axis], ty).map(Some);
+        return Ok(reduced(w, &places, (opcode, &none), &[axis], ty)?);
     }
     let flat = shaped(ty, &kept);
     let found = reduced(w, &places, (opcode, &none), &[axis], &flat)?;
-    w.put(ty, "reshape", &[found], "").map(Some)
+    Ok(w.put(ty, "reshape", &[found], "")?)
 }
 
-fn one_hot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let typed = w.typed::<OneHot>(data);
-    let axis = typed.and_then(|one_hot| one_hot.along(&w.op_ref(data)).ok());
-    let (Some(shape), Some(axis)) = (sizes(ty), axis) else {
-        return Ok(None);
-    };
+fn one_hot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let shape = known(sizes(ty))?;
+    let axis = w.typed::<OneHot>(data)?.along(&w.op_ref(data))?;
     let (places, own) = from_the_start(w, data.operands[0], &[shape[axis]])?;
     let whole = TensorType {
         dtype: own.dtype,
@@ -350,34 +313,27 @@ fn one_hot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option
     let count = w.payload(&tensor_text(&whole)?, "iota", "", &attrs);
     let marked = Elementwise { w, ty: &whole }.test("EQ", &places, &count)?;
     let Some(&values) = data.operands.get(1) else {
-        return w.put(ty, "convert", &[marked], "").map(Some);
+        return Ok(w.put(ty, "convert", &[marked], "")?);
     };
-    let mut ends = Vec::with_capacity(2);
-    for i in 0..2 {
+    let mut end = |i: usize| {
         let (one, scalar) = (shaped(ty, &[1]), shaped(ty, &[]));
         let attrs = format!(", slice={{[{i}:{}]}}", i + 1);
         let end = w.one("slice", values, &one, &attrs)?;
         let end = w.put(&scalar, "reshape", &[end], "")?;
-        ends.push(w.put(ty, "broadcast", &[end], ", dimensions={}")?);
-    }
-    let [off, on] = &ends[..] else {
-        return Ok(None);
+        w.put(ty, "broadcast", &[end], ", dimensions={}")
     };
-    w.put(ty, "select", &[marked, on.clone(), off.clone()], "")
-        .map(Some)
+    let (off, on) = (end(0)?, end(1)?);
+    Ok(w.put(ty, "select", &[marked, on, off], "")?)
 }
 
-fn trilu(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let (Some(Trilu { k, upper }), Some(shape)) = (w.typed(data), sizes(ty)) else {
-        return Ok(None);
-    };
+fn trilu(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let (Trilu { k, upper }, shape) = (w.typed(data)?, known(sizes(ty))?);
     let &[.., rows, columns] = &shape[..] else {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     };
     // Clamped: for offsets beyond these bounds all elements are on one side of the diagonal.
-    let (Ok(rows), Ok(columns)) = (i64::try_from(rows), i64::try_from(columns)) else {
-        return Ok(None);
-    };
+    let rows = known(i64::try_from(rows).ok())?;
+    let columns = known(i64::try_from(columns).ok())?;
     let k = k.clamp(-rows, columns);
     let fits = i32::try_from(rows.saturating_add(columns)).is_ok();
     let own = TensorType {
@@ -395,13 +351,13 @@ fn trilu(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<S
     let diagonal = e.of("add", &[&places[0], &moved])?;
     let stays = e.test(if upper { "LE" } else { "GE" }, &diagonal, &places[1])?;
     let zero = Elementwise { w, ty }.number(0.0)?;
-    w.put(ty, "select", &[stays, x, zero], "").map(Some)
+    Ok(w.put(ty, "select", &[stays, x, zero], "")?)
 }
 
 /// The first elements of a sorted line, and their positions; the sort is stable.
 pub(super) fn top_k(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let data = &w.func.ops[op];
-    let typed = w.typed::<TopK>(data);
+    let typed = w.typed::<TopK>(data).ok();
     let about = typed.and_then(|top| Some((top.along(&w.op_ref(data)).ok()?, top.largest)));
     let from = w.tensor(data.operands[0])?.without_layout();
     let (Some((axis, largest)), Some(shape)) = (about, sizes(&from)) else {

@@ -7,26 +7,25 @@ use super::func::{Outcome, Writer, list};
 use super::norms::wide;
 use super::number::{float_text, limits};
 use super::shape::{shaped, sizes, tensor_text};
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, TensorType, Value};
 use optc_ops::{Dequantize, Einsum, Equation, Index, Interpolation, Quantize, Resize};
 
-/// Writes one of these operations and returns the name of the result; `None` for any other operation.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+/// Writes one of these operations and returns the name of the result. Any other operation has no form here.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         Dequantize::NAME => {
-            let typed = w.typed::<Dequantize>(data);
-            let axis = typed.and_then(|d| d.along(&w.op_ref(data)).ok());
+            let axis = w.typed::<Dequantize>(data)?.along(&w.op_ref(data))?;
             dequantize(w, data, ty, axis)
         }
         Quantize::NAME => {
-            let typed = w.typed::<Quantize>(data);
-            let axis = typed.and_then(|q| q.along(&w.op_ref(data)).ok());
+            let axis = w.typed::<Quantize>(data)?.along(&w.op_ref(data))?;
             quantize(w, data, ty, axis)
         }
         Einsum::NAME => einsum(w, data, ty),
         Resize::NAME => resize(w, data, ty),
-        _ => Ok(None),
+        _ => Err(Unwritten::NoForm),
     }
 }
 
@@ -80,12 +79,12 @@ fn quantize(
     w: &mut Writer<'_>,
     data: &OpData,
     ty: &TensorType,
-    axis: Option<Option<usize>>,
-) -> Outcome<Option<String>> {
+    axis: Option<usize>,
+) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
-    let Some(axis) = axis.filter(|_| bits(ty.dtype) <= 32) else {
-        return Ok(None);
-    };
+    if 32 < bits(ty.dtype) {
+        return Err(Unwritten::NoForm);
+    }
     let singles = if from.dtype == DType::F64 {
         DType::F64
     } else {
@@ -114,19 +113,16 @@ fn quantize(
     let (low, high) = (w.filled(&low, &own)?, w.filled(&high, &own)?);
     y = w.put(&own, "maximum", &[y, low], "")?;
     y = w.put(&own, "minimum", &[y, high], "")?;
-    w.put(ty, "convert", &[y], "").map(Some)
+    Ok(w.put(ty, "convert", &[y], "")?)
 }
 
 fn dequantize(
     w: &mut Writer<'_>,
     data: &OpData,
     ty: &TensorType,
-    axis: Option<Option<usize>>,
-) -> Outcome<Option<String>> {
+    axis: Option<usize>,
+) -> Form<String> {
     let from = w.tensor(data.operands[0])?.clone();
-    let Some(axis) = axis else {
-        return Ok(None);
-    };
     let zero = data.operands.get(2).copied();
     // The difference of integers of more than 16 bits may not fit f32 exactly.
     let doubles = ty.dtype == DType::F64 || (16 < bits(from.dtype) && zero.is_some());
@@ -141,23 +137,16 @@ fn dequantize(
     if own.dtype != ty.dtype {
         y = w.put(ty, "convert", &[y], "")?;
     }
-    Ok(Some(y))
+    Ok(y)
 }
 
 /// The largest number of elements that one position of an interpolation reads.
 const MAX_TAPS: usize = 32;
 
-fn resize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let Some(steps) = w
-        .typed::<Resize>(data)
-        .and_then(|resize| resize.interpolations(&w.op_ref(data)))
-    else {
-        return Ok(None);
-    };
+fn resize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let steps = known(w.typed::<Resize>(data)?.interpolations(&w.op_ref(data)))?;
     let from = w.tensor(data.operands[0])?.clone();
-    let Some(mut shape) = sizes(&from) else {
-        return Ok(None);
-    };
+    let mut shape = known(sizes(&from))?;
     let single = |taps: &Vec<(usize, f64)>| matches!(taps[..], [(_, 1.0)]);
     let moves = steps.iter().all(|step| step.taps.iter().all(single));
     let few = |step: &Interpolation| {
@@ -166,7 +155,7 @@ fn resize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
             .all(|taps| !taps.is_empty() && taps.len() <= MAX_TAPS)
     };
     if !steps.iter().all(few) || shape.contains(&0) || !(moves || ty.dtype.is_float()) {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     }
     let own = if moves {
         from.without_layout()
@@ -181,9 +170,9 @@ fn resize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
         x = interpolated(w, x, &own, &mut shape, step)?;
     }
     if own.dtype != ty.dtype {
-        return w.put(ty, "convert", &[x], "").map(Some);
+        return Ok(w.put(ty, "convert", &[x], "")?);
     }
-    w.put(ty, "copy", &[x], "").map(Some)
+    Ok(w.put(ty, "copy", &[x], "")?)
 }
 
 /// Interpolates along one dimension: one gather for each element that a position reads, multiplied by its weights and
@@ -290,28 +279,23 @@ impl Sides {
 }
 
 /// The transpose of one operand, or a dot of two operands and a transpose.
-fn einsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let typed = w.typed::<Einsum>(data);
-    let Some(equation) = typed.and_then(|e| e.equation(&w.op_ref(data)).ok()) else {
-        return Ok(None);
-    };
+fn einsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let equation = w.typed::<Einsum>(data)?.equation(&w.op_ref(data))?;
     if let Some(perm) = equation.permutation() {
         let from = w.tensor(data.operands[0])?.clone();
         let attrs = format!(", dimensions={}", list(&perm));
         if from.dtype == ty.dtype {
-            return w.one("transpose", data.operands[0], ty, &attrs).map(Some);
+            return Ok(w.one("transpose", data.operands[0], ty, &attrs)?);
         }
         let own = of_type(ty, from.dtype);
         let x = w.one("transpose", data.operands[0], &own, &attrs)?;
-        return w.put(ty, "convert", &[x], "").map(Some);
+        return Ok(w.put(ty, "convert", &[x], "")?);
     }
     let &[a, b] = &data.operands[..] else {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     };
     let extents = [&w.tensor(a)?.dims[..], &w.tensor(b)?.dims[..]];
-    let Some(sides) = Sides::of(&equation, extents) else {
-        return Ok(None);
-    };
+    let sides = known(Sides::of(&equation, extents))?;
     let mut attrs = String::new();
     for (i, side) in ["lhs", "rhs"].into_iter().enumerate() {
         if !sides.batch[i].is_empty() {
@@ -326,11 +310,9 @@ fn einsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
         .iter()
         .map(|index| sides.order.iter().position(|o| o == index))
         .collect();
-    let Some(perm) = perm else {
-        return Ok(None);
-    };
+    let perm = known(perm)?;
     if perm.is_sorted() {
-        return w.put(ty, "dot", &names, &attrs).map(Some);
+        return Ok(w.put(ty, "dot", &names, &attrs)?);
     }
     let mut dims = ty.dims.clone();
     for (d, &at) in perm.iter().enumerate() {
@@ -339,5 +321,5 @@ fn einsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     let straight = TensorType::new(dims, ty.dtype);
     let y = w.put(&straight, "dot", &names, &attrs)?;
     let attrs = format!(", dimensions={}", list(&perm));
-    w.put(ty, "transpose", &[y], &attrs).map(Some)
+    Ok(w.put(ty, "transpose", &[y], &attrs)?)
 }

@@ -7,19 +7,36 @@
 use super::func::{Outcome, Writer};
 use super::number::{float_text, limits};
 use super::shape::dtype_name;
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, Size, TensorType};
 use optc_ops::{AvgPool, Conv, Cumprod, Cumsum, MaxPool, Slide};
 
-/// Writes one of these operations and returns the name of the result; `None` for any other operation.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+/// Writes one of these operations and returns the name of the result. Any other operation has no form here.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     match &*data.name {
         Conv::NAME => conv(w, data, ty),
         MaxPool::NAME => max_pool(w, data, ty),
         AvgPool::NAME => avg_pool(w, data, ty),
-        Cumprod::NAME => cumprod(w, data, ty),
-        Cumsum::NAME => cumsum(w, data, ty),
-        _ => Ok(None),
+        Cumprod::NAME => {
+            let products = w.typed::<Cumprod>(data)?;
+            let run = Run {
+                axis: products.along(&w.op_ref(data))?,
+                exclusive: products.exclusive,
+                reverse: products.reverse,
+            };
+            running(w, data, ty, run, ("multiply", "1"))
+        }
+        Cumsum::NAME => {
+            let sums = w.typed::<Cumsum>(data)?;
+            let run = Run {
+                axis: sums.along(&w.op_ref(data))?,
+                exclusive: sums.exclusive,
+                reverse: sums.reverse,
+            };
+            running(w, data, ty, run, ("add", zero(ty.dtype)))
+        }
+        _ => Err(Unwritten::NoForm),
     }
 }
 
@@ -122,20 +139,14 @@ fn conv_window(slides: &[Slide], transposed: bool, xs: &[u64], ys: &[u64]) -> St
     window
 }
 
-fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let Some(conv) = w.typed::<Conv>(data) else {
-        return Ok(None);
-    };
-    let op = w.op_ref(data);
-    let (Ok(slides), Ok(groups)) = (conv.slides(&op), conv.groups()) else {
-        return Ok(None);
-    };
-    let Some((xs, ys)) = extents(w.tensor(data.operands[0])?, ty, &slides, conv.transposed) else {
-        return Ok(None);
-    };
+fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let conv = w.typed::<Conv>(data)?;
+    let (slides, groups) = (conv.slides(&w.op_ref(data))?, conv.groups()?);
     let transposed = conv.transposed;
+    let x = w.tensor(data.operands[0])?;
+    let (xs, ys) = known(extents(x, ty, &slides, transposed))?;
     if transposed && groups != 1 {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     }
     let window = conv_window(&slides, transposed, &xs, &ys);
     let rank = ys.len();
@@ -149,11 +160,11 @@ fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
     let names = [w.name(data.operands[0])?, w.name(data.operands[1])?];
     let y = w.put(ty, "convolution", &names, &attrs)?;
     let Some(&bias) = data.operands.get(2) else {
-        return Ok(Some(y));
+        return Ok(y);
     };
     let bias = w.name(bias)?;
     let bias = w.put(ty, "broadcast", &[bias], ", dimensions={1}")?;
-    w.put(ty, "add", &[y, bias], "").map(Some)
+    Ok(w.put(ty, "add", &[y, bias], "")?)
 }
 
 /// The window of a pooling.
@@ -196,38 +207,25 @@ impl PoolWindow {
     }
 }
 
-fn max_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let pool = w.typed::<MaxPool>(data);
-    let slides = pool.and_then(|pool| pool.slides(&w.op_ref(data)).ok());
+fn max_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let slides = w.typed::<MaxPool>(data)?.slides(&w.op_ref(data))?;
     let x = w.tensor(data.operands[0])?;
-    let Some(slides) = slides else {
-        return Ok(None);
-    };
-    let Some((xs, ys)) = extents(x, ty, &slides, false) else {
-        return Ok(None);
-    };
+    let (xs, ys) = known(extents(x, ty, &slides, false))?;
     let window = PoolWindow::new(&slides, &xs, &ys);
     let name = w.name(data.operands[0])?;
     let least = limits(ty.dtype).0;
-    windowed(w, &name, ("maximum", &least), &window.text, ty).map(Some)
+    Ok(windowed(w, &name, ("maximum", &least), &window.text, ty)?)
 }
 
-fn avg_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let Some(pool) = w.typed::<AvgPool>(data) else {
-        return Ok(None);
-    };
-    let slides = pool.slides(&w.op_ref(data)).ok();
+fn avg_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
+    let pool = w.typed::<AvgPool>(data)?;
+    let slides = pool.slides(&w.op_ref(data))?;
     let x = w.tensor(data.operands[0])?.clone();
-    let Some(slides) = slides else {
-        return Ok(None);
-    };
-    let Some((xs, ys)) = extents(&x, ty, &slides, false) else {
-        return Ok(None);
-    };
+    let (xs, ys) = known(extents(&x, ty, &slides, false))?;
     let window = PoolWindow::new(&slides, &xs, &ys);
     let include = pool.count_include_pad;
     if include && window.beyond {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     }
     let name = w.name(data.operands[0])?;
     let sum = windowed(w, &name, ("add", "0"), &window.text, ty)?;
@@ -239,7 +237,7 @@ fn avg_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Optio
         let text = float_text(volume as f64, ty.dtype);
         w.filled(&text, ty)?
     };
-    w.put(ty, "divide", &[sum, divisor], "").map(Some)
+    Ok(w.put(ty, "divide", &[sum, divisor], "")?)
 }
 
 fn windowed(
@@ -253,28 +251,6 @@ fn windowed(
     let reducer = w.shared.reducer(opcode, &dtype_name(ty.dtype));
     let attrs = format!("{window}, to_apply=%{reducer}");
     w.put(ty, "reduce-window", &[x.to_owned(), init], &attrs)
-}
-
-fn cumsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let run = w.typed::<Cumsum>(data).and_then(|sums| {
-        Some(Run {
-            axis: sums.along(&w.op_ref(data)).ok()?,
-            exclusive: sums.exclusive,
-            reverse: sums.reverse,
-        })
-    });
-    running(w, data, ty, run, ("add", zero(ty.dtype)))
-}
-
-fn cumprod(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let run = w.typed::<Cumprod>(data).and_then(|products| {
-        Some(Run {
-            axis: products.along(&w.op_ref(data)).ok()?,
-            exclusive: products.exclusive,
-            reverse: products.reverse,
-        })
-    });
-    running(w, data, ty, run, ("multiply", "1"))
 }
 
 /// The parameters of a cumulative operation along a dimension.
@@ -291,21 +267,14 @@ fn running(
     w: &mut Writer<'_>,
     data: &OpData,
     ty: &TensorType,
-    run: Option<Run>,
+    run: Run,
     (opcode, init): (&str, &str),
-) -> Outcome<Option<String>> {
-    let Some(run) = run else {
-        return Ok(None);
-    };
+) -> Form<String> {
     let (axis, rank) = (run.axis, ty.rank());
-    let Some(size) = ty.dims.get(axis).and_then(Dim::size) else {
-        return Ok(None);
-    };
+    let size = known(ty.dims.get(axis).and_then(Dim::size))?;
     let open = size.as_constant().is_none();
     let before = size.minus(&Size::constant(1));
-    let Some(before) = before.filter(|n| n.is_at_least(0) && (w.shared.mlir || !open)) else {
-        return Ok(None);
-    };
+    let before = known(before.filter(|n| n.is_at_least(0) && (w.shared.mlir || !open)))?;
     let back = run.reverse;
     let mut sizes = vec![Size::constant(1); rank];
     let mut pads = vec![Size::default(); 2 * rank];
@@ -321,14 +290,20 @@ fn running(
         name = w.put(&ty.without_layout(), "pad", &[name, fill], &attrs)?;
     }
     if open {
-        return windowed_by_size(w, &name, (opcode, init), [&sizes, &pads], ty).map(Some);
+        return Ok(windowed_by_size(
+            w,
+            &name,
+            (opcode, init),
+            [&sizes, &pads],
+            ty,
+        )?);
     }
     let pads: Vec<String> = pads
         .chunks(2)
         .map(|pair| format!("{}_{}", pair[0], pair[1]))
         .collect();
     let window = format!(", window={{size={} pad={}}}", times(&sizes), pads.join("x"));
-    windowed(w, &name, (opcode, init), &window, ty).map(Some)
+    Ok(windowed(w, &name, (opcode, init), &window, ty)?)
 }
 
 /// A reduction over windows with their sizes and padding as operands, two numbers of padding for each dimension.

@@ -38,6 +38,11 @@ pub(super) struct Body {
     pub(super) sizes: Sizes,
 }
 
+/// One of two opcodes.
+fn opcode(test: bool, yes: &'static str, no: &'static str) -> &'static str {
+    if test { yes } else { no }
+}
+
 impl Body {
     /// An empty block, indented by `indent` spaces.
     pub(super) fn new(indent: usize, sizes: &Sizes) -> Body {
@@ -101,11 +106,7 @@ impl Body {
     }
 
     pub(super) fn add(&mut self, a: &Scalar, b: &Scalar) -> Scalar {
-        let int = if a.ty.is_bool() {
-            "arith.ori"
-        } else {
-            "arith.addi"
-        };
+        let int = opcode(a.ty.is_bool(), "arith.ori", "arith.addi");
         self.either("arith.addf", int, &[a, b])
     }
 
@@ -114,11 +115,7 @@ impl Body {
     }
 
     pub(super) fn mul(&mut self, a: &Scalar, b: &Scalar) -> Scalar {
-        let int = if a.ty.is_bool() {
-            "arith.andi"
-        } else {
-            "arith.muli"
-        };
+        let int = opcode(a.ty.is_bool(), "arith.andi", "arith.muli");
         self.either("arith.mulf", int, &[a, b])
     }
 
@@ -127,13 +124,8 @@ impl Body {
         if a.ty.is_float() {
             return self.op("arith.divf", &[a, b]);
         }
-        let unsigned = is_unsigned(a.ty);
         self.divided(
-            if unsigned {
-                "arith.divui"
-            } else {
-                "arith.divsi"
-            },
+            opcode(is_unsigned(a.ty), "arith.divui", "arith.divsi"),
             a,
             b,
         )
@@ -144,13 +136,8 @@ impl Body {
         if a.ty.is_float() {
             return self.op("arith.remf", &[a, b]);
         }
-        let unsigned = is_unsigned(a.ty);
         self.divided(
-            if unsigned {
-                "arith.remui"
-            } else {
-                "arith.remsi"
-            },
+            opcode(is_unsigned(a.ty), "arith.remui", "arith.remsi"),
             a,
             b,
         )
@@ -191,21 +178,13 @@ impl Body {
 
     /// The maximum; NaN if one of the numbers is NaN.
     pub(super) fn max(&mut self, a: &Scalar, b: &Scalar) -> Scalar {
-        let int = if is_unsigned(a.ty) {
-            "arith.maxui"
-        } else {
-            "arith.maxsi"
-        };
+        let int = opcode(is_unsigned(a.ty), "arith.maxui", "arith.maxsi");
         self.either("arith.maximumf", int, &[a, b])
     }
 
     /// The minimum; NaN if one of the numbers is NaN.
     pub(super) fn min(&mut self, a: &Scalar, b: &Scalar) -> Scalar {
-        let int = if is_unsigned(a.ty) {
-            "arith.minui"
-        } else {
-            "arith.minsi"
-        };
+        let int = opcode(is_unsigned(a.ty), "arith.minui", "arith.minsi");
         self.either("arith.minimumf", int, &[a, b])
     }
 
@@ -290,11 +269,7 @@ impl Body {
         }
         match (from.is_int(), to.is_int()) {
             (true, true) if from.bits_of() < to.bits_of() => {
-                let opcode = if is_unsigned(from) {
-                    "arith.extui"
-                } else {
-                    "arith.extsi"
-                };
+                let opcode = opcode(is_unsigned(from), "arith.extui", "arith.extsi");
                 self.convert(opcode, x, to)
             }
             (true, true) => self.convert("arith.trunci", x, to),
@@ -327,11 +302,7 @@ impl Body {
         let below = self.compare(Direction::Le, &x, &least);
         let inside = self.select(&above, &zero, &x);
         let inside = self.select(&below, &zero, &inside);
-        let opcode = if unsigned {
-            "arith.fptoui"
-        } else {
-            "arith.fptosi"
-        };
+        let opcode = opcode(unsigned, "arith.fptoui", "arith.fptosi");
         let made = self.convert(opcode, &inside, to);
         let greatest = self.literal(&super::types::limit_text(to, true), to);
         let lowest = self.literal(&super::types::limit_text(to, false), to);
@@ -485,11 +456,7 @@ impl Body {
     /// An integer as an index.
     pub(super) fn as_index(&mut self, x: &Scalar) -> Idx {
         let ty = type_text(x.ty);
-        let opcode = if is_unsigned(x.ty) {
-            "arith.index_castui"
-        } else {
-            "arith.index_cast"
-        };
+        let opcode = opcode(is_unsigned(x.ty), "arith.index_castui", "arith.index_cast");
         Idx::Name(self.put(&format!("{opcode} {} : {ty} to index", x.name)))
     }
 

@@ -51,7 +51,7 @@ mod writer;
 use crate::hlo::ReadData;
 use mem::{Mem, Outcome};
 use optc_ir::analysis::Uses;
-use optc_ir::op::{OpRef, Structure};
+use optc_ir::op::Structure;
 use optc_ir::text::print_loc;
 use optc_ir::{Diagnostic, Func, Module, Operation, Registry};
 use optc_ops::{DequantizeBlocks, GridSample, MaxPoolIndices, Opaque, Recurrent};
@@ -102,13 +102,6 @@ fn symbol(name: &str) -> String {
         true => name.to_owned(),
         false => format!("{name:?}"),
     }
-}
-
-/// The dimension of the first operand that an attribute names.
-fn axis(op: &OpRef<'_>, axis: i64) -> Option<usize> {
-    let rank = i64::try_from(op.operand(0).ok()?.rank()).ok()?;
-    let at = if axis < 0 { axis + rank } else { axis };
-    usize::try_from(at).ok().filter(|_| at < rank)
 }
 
 /// Statements with a location after each; those in regions get no location.

@@ -8,13 +8,14 @@ use super::ports::{freedom, ports};
 use super::stored::Stored;
 use super::writer::{How, Init, Writer};
 use super::{parts, places, products, reduce, scalars, windows};
+use crate::unwritten::{Form, Unwritten, first, known};
 use optc_ir::op::{Operation, Structure};
 use optc_ir::{Op, OpData, Value};
 use optc_layout::{Digit, Layout, Mode, ViewMap, propagate};
 use optc_ops::{CallOp, Constant, LayoutConvert, MlirCall};
 
-/// Writers of families of operations. Each returns whether it has written the operation.
-const FAMILIES: &[fn(&mut Writer<'_>, &OpData) -> Outcome<bool>] = &[
+/// Writers of families of operations.
+const FAMILIES: &[fn(&mut Writer<'_>, &OpData) -> Form<()>] = &[
     elementwise,
     reduce::write,
     products::write,
@@ -56,12 +57,11 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     if w.registry.rearrangement(&w.op_ref(data)).is_ok() {
         return rearranged(w, data);
     }
-    for family in FAMILIES {
-        if family(w, data)? {
-            return Ok(());
-        }
+    match first(FAMILIES, |family| family(w, data)) {
+        Ok(()) => Ok(()),
+        Err(Unwritten::NoForm) => Err(w.refuse("it has no form")),
+        Err(Unwritten::Error(error)) => Err(error),
     }
-    Err(w.refuse("it has no form"))
 }
 
 /// Writes a verified view: the result is the same memory under another name.
@@ -198,23 +198,21 @@ pub(super) fn boundary(w: &Writer<'_>, value: Value) -> Outcome<Vec<u64>> {
 }
 
 /// Writes element-wise operations with broadcast operands.
-fn elementwise(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+fn elementwise(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let (op, &[result]) = (w.op_ref(data), data.results.as_slice()) else {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     };
     if data.operands.is_empty() || parts::is_part(&op) || !scalars::knows(w.registry, &op) {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
     let freedom = freedom(w, data)?;
     let dtype = w.tensor(result)?.dtype;
-    for how in How::ALL {
-        let Some(found) = ports(w, data, &freedom, how)? else {
-            continue;
-        };
+    first(How::ALL, |how| {
+        let found = ports(w, data, &freedom, how)?;
         let (ins, out) = (&found.ins, &found.out);
         let mut all: Vec<&[Digit]> = vec![out];
         all.extend(ins.iter().map(|p| &*p.digits));
-        let Some(nest) = Nest::of(&all) else { continue };
+        let nest = known(Nest::of(&all))?;
         let registry = w.registry;
         let mem = w.generic(&nest, ins, (out, dtype), Init::Empty, |b, _, xs, _| {
             // `knows` has checked that the operation has a form, whatever the numbers are.
@@ -222,7 +220,6 @@ fn elementwise(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
             made.unwrap_or_else(|| xs[0].clone())
         });
         found.settle(w, &mem);
-        return Ok(true);
-    }
-    Ok(false)
+        Ok(())
+    })
 }

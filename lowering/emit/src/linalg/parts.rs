@@ -9,6 +9,7 @@ use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::types::number_text;
 use super::writer::{Init, Writer};
+use crate::unwritten::{Form, Unwritten, first, known};
 use optc_ir::op::{OpRef, Operation};
 use optc_ir::{OpData, Size, Value};
 use optc_layout::{Cuts, Digit};
@@ -19,8 +20,8 @@ pub(super) fn is_part(op: &OpRef<'_>) -> bool {
     Subview::of(op).is_ok_and(|part| !part.broadcast)
 }
 
-/// Writes the operation if it is one of these; returns whether it did.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+/// Writes the operation if it is one of these.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let op = w.op_ref(data);
     match &*data.name {
         Slice::NAME | Subview::NAME => {
@@ -32,12 +33,12 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
             let (x, y) = (data.operands[0], data.results[0]);
             let ranges = ranges(w, x, &parts)?;
             part(w, x, y, &ranges)?;
-            Ok(true)
+            Ok(())
         }
         Split::NAME => split(w, data),
         Concat::NAME => concat(w, data),
         Pad::NAME => pad(w, data),
-        _ => Ok(false),
+        _ => Err(Unwritten::NoForm),
     }
 }
 
@@ -155,15 +156,13 @@ fn sliced(from: &[Digit], to: &[Digit], shape: &[u64], ranges: &[Range]) -> Opti
     Some((digits, offsets, sizes, strides))
 }
 
-fn split(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
-    let Some(Split { axis, sizes }) = w.typed(data) else {
-        return Ok(false);
-    };
+fn split(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
+    let Split { axis, sizes } = known(w.typed(data))?;
     let x = data.operands[0];
     let shape = w.shape(x)?;
     let rank = i64::try_from(shape.len()).unwrap_or(i64::MAX);
     let axis = usize::try_from(if axis < 0 { axis + rank } else { axis });
-    let Ok(axis) = axis else { return Ok(false) };
+    let axis = known(axis.ok())?;
     let mut start = 0;
     for (&y, &size) in data.results.iter().zip(&sizes) {
         let size = u64::try_from(size).unwrap_or(0);
@@ -179,23 +178,17 @@ fn split(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         part(w, x, y, &ranges)?;
         start += size;
     }
-    Ok(true)
+    Ok(())
 }
 
-fn concat(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+fn concat(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let op = w.op_ref(data);
-    let axis = w.typed::<Concat>(data).and_then(|c| c.along(&op).ok());
-    let Some(axis) = axis else { return Ok(false) };
-    for plain in [false, true] {
-        if joined(w, data, axis, plain)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let axis = known(w.typed::<Concat>(data))?.along(&op)?;
+    first([false, true], |plain| joined(w, data, axis, plain))
 }
 
 /// Inserts the parts one after the other, each in the order of the result's digits.
-fn joined(w: &mut Writer<'_>, data: &OpData, axis: usize, plain: bool) -> Outcome<bool> {
+fn joined(w: &mut Writer<'_>, data: &OpData, axis: usize, plain: bool) -> Form<()> {
     let result = data.results[0];
     let (out, dtype) = (w.wanted(result, plain)?, w.tensor(result)?.dtype);
     let mut ins = Vec::with_capacity(data.operands.len());
@@ -204,25 +197,18 @@ fn joined(w: &mut Writer<'_>, data: &OpData, axis: usize, plain: bool) -> Outcom
     }
     let mut cuts = Cuts::of(&[&out]);
     ins.iter().for_each(|(port, _)| cuts.add(&port.digits));
-    let Some(digits) = cuts.refine(&out) else {
-        return Ok(false);
-    };
+    let digits = known(cuts.refine(&out))?;
     let along = digits.iter().enumerate().filter(|(_, d)| d.of == axis);
     let Some(first) = along.max_by_key(|(_, d)| d.div).map(|(i, _)| i) else {
         // The result has one element: take it from the only operand that has one.
         let one = ins.iter().find(|(_, n)| *n == 1);
-        return match one {
-            Some((port, _)) if !extents(&digits).contains(&0) => {
-                let (mem, own) = (port.mem.clone(), port.digits.clone());
-                w.settle(result, &mem, &own)?;
-                Ok(true)
-            }
-            _ => Ok(false),
-        };
+        let one = one.filter(|_| !extents(&digits).contains(&0));
+        let Port { mem, digits } = known(one)?.0.clone();
+        return Ok(w.settle(result, &mem, &digits)?);
     };
     let low = digits[first].div;
     if ins.iter().any(|(_, n)| n % low != 0) {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
     let shape = extents(&digits);
     let mut into = w.empty(&shape, dtype);
@@ -258,20 +244,18 @@ fn joined(w: &mut Writer<'_>, data: &OpData, axis: usize, plain: bool) -> Outcom
     }
     let digits = w.wanted(result, plain)?;
     w.settle(result, &into, &digits)?;
-    Ok(true)
+    Ok(())
 }
 
-fn pad(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+fn pad(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let op = w.op_ref(data);
-    let Some(about) = w.typed::<Pad>(data) else {
-        return Ok(false);
-    };
+    let about = known(w.typed::<Pad>(data))?;
     let amounts = about.amounts(&op);
     let amounts = amounts.map_err(|e| w.refuse(&e.to_string()))?;
     let result = data.results[0];
     let dtype = w.tensor(result)?.dtype;
     let number = match about.value {
-        _ if !dtype.computes() => return Ok(false),
+        _ if !dtype.computes() => return Err(Unwritten::NoForm),
         PadValue::Int(n) if dtype.is_int() && !dtype.is_bool() => n.to_string(),
         PadValue::Int(n) => number_text(n as f64, dtype),
         PadValue::Float(x) => number_text(x, dtype),
@@ -283,7 +267,7 @@ fn pad(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         if let Some(made) = around(w, result, &x, &amounts.low, &amounts.high, &number, amount)? {
             let (mem, digits) = made;
             w.settle(result, &mem, &digits)?;
-            return Ok(true);
+            return Ok(());
         }
     }
     let shape = w.shape(data.operands[0])?;
@@ -316,7 +300,7 @@ fn pad(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         }
     });
     w.settle(result, &made, &to)?;
-    Ok(true)
+    Ok(())
 }
 
 /// The source index for a position of a padded dimension, and a condition that is true inside (`None` if every position

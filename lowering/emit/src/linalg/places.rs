@@ -9,6 +9,7 @@ use super::digits::{extents, row_major};
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::writer::{Init, Writer};
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::{Direction, Operation};
 use optc_ir::{DType, OpData, Value};
 use optc_layout::Digit;
@@ -18,7 +19,7 @@ use optc_ops::{
 };
 
 /// Writes an operation if this module can write it. Returns whether it did.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     match &*data.name {
         Gather::NAME | GatherElements::NAME | GatherNd::NAME => gather(w, data),
         Iota::NAME | OneHot::NAME | Trilu::NAME | Tile::NAME => counted(w, data),
@@ -26,7 +27,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         Cumsum::NAME | Cumprod::NAME => running(w, data),
         RotaryEmbedding::NAME => rotated(w, data),
         TopK::NAME => top_k(w, data),
-        _ => Ok(false),
+        _ => Err(Unwritten::NoForm),
     }
 }
 
@@ -53,7 +54,7 @@ fn place(b: &mut Body, indices: &Port, at: &[Idx], n: u64) -> Idx {
     b.counted_back(&found, n)
 }
 
-fn gather(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+fn gather(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let op = w.op_ref(data);
     let (x, indices) = (w.indexed(data.operands[0])?, w.indexed(data.operands[1])?);
     let (x_shape, i_shape) = (w.shape(data.operands[0])?, w.shape(data.operands[1])?);
@@ -65,7 +66,7 @@ fn gather(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
             let index = [&at[..axis], &[place], &at[inner..]].concat();
             b.read(&x.mem, &x.digits, &index)
         })?;
-        return Ok(true);
+        return Ok(());
     }
     let along = w.typed::<GatherElements>(data);
     if let Some(axis) = along.and_then(|g| g.along(&op).ok()) {
@@ -74,12 +75,10 @@ fn gather(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
             index[axis] = place(b, &indices, at, x_shape[axis]);
             b.read(&x.mem, &x.digits, &index)
         })?;
-        return Ok(true);
+        return Ok(());
     }
     let nd = w.typed::<GatherNd>(data);
-    let Some((batch, depth)) = nd.and_then(|g| g.extents(&op).ok()) else {
-        return Ok(false);
-    };
+    let (batch, depth) = known(nd)?.extents(&op)?;
     elements(w, result, |b, at| {
         let rows = i_shape.len() - 1;
         let mut index = at[..batch].to_vec();
@@ -91,26 +90,26 @@ fn gather(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         index.extend_from_slice(&at[rows..]);
         b.read(&x.mem, &x.digits, &index)
     })?;
-    Ok(true)
+    Ok(())
 }
 
 /// Writes operations whose elements depend on their own index, and on elements of operands at computed indices.
-fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+fn counted(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let op = w.op_ref(data);
     let result = data.results[0];
     let dtype = super::types::wide(w.tensor(result)?.dtype);
     if let Some(axis) = w.typed::<Iota>(data).and_then(|i| i.along(&op).ok()) {
         elements(w, result, |b, at| b.of_index(&at[axis], dtype))?;
-        return Ok(true);
+        return Ok(());
     }
     if data.operands.is_empty() {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
     let x = w.indexed(data.operands[0])?;
     let shape = w.shape(data.operands[0])?;
     if let Some(Trilu { k, upper }) = w.typed(data) {
         if !dtype.computes() {
-            return Ok(false);
+            return Err(Unwritten::NoForm);
         }
         elements(w, result, |b, at| {
             let n = at.len();
@@ -121,7 +120,7 @@ fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
             let zero = b.number(0.0, x.ty);
             b.select(&keeps, &x, &zero)
         })?;
-        return Ok(true);
+        return Ok(());
     }
     if w.typed::<Tile>(data).is_some() {
         elements(w, result, |b, at| {
@@ -129,20 +128,16 @@ fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
             let index: Vec<Idx> = own.map(|(i, &n)| b.modulo(i, n)).collect();
             b.read(&x.mem, &x.digits, &index)
         })?;
-        return Ok(true);
+        return Ok(());
     }
-    let Some(hot) = w.typed::<OneHot>(data) else {
-        return Ok(false);
-    };
-    let (Ok(axis), depth) = (hot.along(&op), hot.depth.unsigned_abs()) else {
-        return Ok(false);
-    };
+    let hot = known(w.typed::<OneHot>(data))?;
+    let (axis, depth) = (hot.along(&op)?, hot.depth.unsigned_abs());
     let values = match data.operands.get(1) {
         Some(&values) => Some(w.indexed(values)?),
         None => None,
     };
     if values.is_none() && !dtype.computes() {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
     elements(w, result, |b, at| {
         let mut row = at.to_vec();
@@ -159,7 +154,7 @@ fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         };
         b.select(&marked, &on, &off)
     })?;
-    Ok(true)
+    Ok(())
 }
 
 impl Writer<'_> {
@@ -244,7 +239,7 @@ fn reduction(b: &mut Body, how: ScatterReduction, old: &Scalar, new: &Scalar) ->
 }
 
 /// Writes a scatter: a copy of the first operand, into which the updates are written in row-major order.
-fn scatter(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+fn scatter(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let op = w.op_ref(data);
     let result = data.results[0];
     let shape = w.shape(data.operands[0])?;
@@ -253,7 +248,7 @@ fn scatter(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let init = w.reshape(&mem, &extents(&to));
     if shape.contains(&0) {
         w.set(result, init);
-        return Ok(true);
+        return Ok(());
     }
     let second = w.indexed(data.operands[1])?;
     if &*data.name == DynamicUpdateSlice::NAME {
@@ -263,18 +258,15 @@ fn scatter(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let over = w.shape(data.operands[2])?;
     let rows = w.shape(data.operands[1])?.len().saturating_sub(1);
     let (how, axis, depth) = if let Some(s) = w.typed::<ScatterElements>(data) {
-        let Ok(axis) = s.along(&op) else {
-            return Ok(false);
-        };
-        (s.reduction, Some(axis), 0)
+        (s.reduction, Some(s.along(&op)?), 0)
     } else if let Some(s) = w.typed::<ScatterNd>(data) {
         let depth = w.shape(data.operands[1])?.last().copied();
         if depth.is_some_and(|n| w.sizes.stands(n)) {
-            return Err(w.refuse("the length of an index is not known"));
+            return Err(w.refuse("the length of an index is not known").into());
         }
         (s.reduction, None, depth.unwrap_or(0))
     } else {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     };
     let made = w.sequential(&init, &over, |b, at, into| {
         let at = &at[..over.len()];
@@ -305,7 +297,7 @@ fn scatter(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         (made, places)
     });
     w.settle(result, &made, &to)?;
-    Ok(true)
+    Ok(())
 }
 
 /// The element of a tensor at these positions of its digits.
@@ -322,13 +314,7 @@ fn element(b: &mut Body, mem: &Mem, places: &[Idx]) -> Scalar {
 }
 
 /// Writes a `dynamic_update_slice`: a box at the given starts, which are clamped so that the box lies within the tensor.
-fn boxed(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    init: &Mem,
-    to: &[Digit],
-    update: &Port,
-) -> Outcome<bool> {
+fn boxed(w: &mut Writer<'_>, data: &OpData, init: &Mem, to: &[Digit], update: &Port) -> Form<()> {
     let (shape, over) = (w.shape(data.operands[0])?, w.shape(data.operands[1])?);
     let mut starts = Vec::with_capacity(shape.len());
     for &value in &data.operands[2..] {
@@ -349,26 +335,20 @@ fn boxed(
         (new, b.places(to, &index))
     });
     w.settle(data.results[0], &made, to)?;
-    Ok(true)
+    Ok(())
 }
 
 /// Cumulative sums and products: each element combines the previous result with its own operand, or, if exclusive, with
 /// the previous operand.
-fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+fn running(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let op = w.op_ref(data);
-    let (axis, exclusive, reverse, sum) = if let Some(run) = w.typed::<Cumsum>(data) {
-        (run.along(&op).ok(), run.exclusive, run.reverse, true)
-    } else if let Some(run) = w.typed::<Cumprod>(data) {
-        (
-            super::axis(&op, run.axis),
-            run.exclusive,
-            run.reverse,
-            false,
-        )
-    } else {
-        return Ok(false);
+    let (axis, exclusive, reverse, sum) = match w.typed::<Cumsum>(data) {
+        Some(run) => (run.along(&op)?, run.exclusive, run.reverse, true),
+        None => {
+            let run = known(w.typed::<Cumprod>(data))?;
+            (run.along(&op)?, run.exclusive, run.reverse, false)
+        }
     };
-    let Some(axis) = axis else { return Ok(false) };
     let result = data.results[0];
     let (shape, to) = (w.shape(result)?, w.digits(result)?);
     let x = w.indexed(data.operands[0])?;
@@ -378,7 +358,7 @@ fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     if shape.contains(&0) {
         let none = w.empty(&extents(&to), dtype);
         w.set(result, none);
-        return Ok(true);
+        return Ok(());
     }
     let init = w.empty(&extents(&to), sums);
     let made = w.sequential(&init, &shape, |b, at, into| {
@@ -414,17 +394,15 @@ fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     });
     let made = w.narrowed(&made, dtype);
     w.settle(result, &made, &to)?;
-    Ok(true)
+    Ok(())
 }
 
 /// Rotates each pair of elements by the cosine and sine of its position.
-fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+fn rotated(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let op = w.op_ref(data);
-    let Some(about) = w.typed::<RotaryEmbedding>(data) else {
-        return Ok(false);
-    };
-    let (Ok(axis), Ok(Some(size))) = (about.sequence(), about.rotated(&op)) else {
-        return Ok(false);
+    let about = known(w.typed::<RotaryEmbedding>(data))?;
+    let (axis, Some(size)) = (about.sequence()?, about.rotated(&op)?) else {
+        return Err(Unwritten::NoForm);
     };
     let mut ports = Vec::with_capacity(data.operands.len());
     for &value in &data.operands {
@@ -437,7 +415,7 @@ fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     };
     let last = w.shape(data.operands[0])?.last().copied().unwrap_or(0);
     if size == 0 {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
     let (half, end) = (size / 2, i64::try_from(size).unwrap_or(i64::MAX));
     elements(w, data.results[0], |b, at| {
@@ -484,7 +462,7 @@ fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         let made = b.select(&second, &more, &less);
         b.select(&kept, &own, &made)
     })?;
-    Ok(true)
+    Ok(())
 }
 
 /// The rank of each element along an axis: the number of elements that come before it in the result of a `top_k`.
@@ -523,13 +501,11 @@ fn ranks(
 
 /// The first elements along an axis in sorted order. The rank of each element is the number of elements before it; then
 /// the position with each rank is found.
-fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+fn top_k(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let op = w.op_ref(data);
-    let Some(about) = w.typed::<TopK>(data) else {
-        return Ok(false);
-    };
-    let (Ok(axis), &[values, indices]) = (about.along(&op), &data.results[..]) else {
-        return Ok(false);
+    let about = known(w.typed::<TopK>(data))?;
+    let (axis, &[values, indices]) = (about.along(&op)?, &data.results[..]) else {
+        return Err(Unwritten::NoForm);
     };
     let shape = w.shape(data.operands[0])?;
     let other = shape.len();
@@ -548,17 +524,19 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         false => *d,
     };
     let rivals: Vec<Digit> = whole.iter().map(turned).collect();
-    let Some(ranks) = ranks(w, &x.mem, [&whole, &rivals], [axis, other], about.largest) else {
-        return Ok(false);
-    };
+    let ranks = known(ranks(
+        w,
+        &x.mem,
+        [&whole, &rivals],
+        [axis, other],
+        about.largest,
+    ))?;
     let chosen = row_major(&w.shape(indices)?);
     let port = Port {
         mem: ranks,
         digits: rivals,
     };
-    let Some(nest) = Nest::of(&[&chosen, &port.digits]) else {
-        return Ok(false);
-    };
+    let nest = known(Nest::of(&[&chosen, &port.digits]))?;
     let places = w.generic(
         &nest,
         &[port],
@@ -583,7 +561,7 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         let found = b.read(&places, &chosen, at);
         b.cast(&found, to)
     })?;
-    Ok(true)
+    Ok(())
 }
 
 /// Computes whether `x` is sorted before `y`. NaN counts as the greatest number.

@@ -5,6 +5,7 @@ use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::stored::Stored;
 use super::writer::{How, Writer};
+use crate::unwritten::{Form, Unwritten, known};
 use optc_ir::op::Freedom;
 use optc_ir::{OpData, Value};
 use optc_layout::Digit;
@@ -38,15 +39,10 @@ impl Ports {
 
 /// The operands of an operation in terms of the loops of its freedom, and the digits of its first result. `None` if a
 /// dimension has no loop; with [`How::Padded`], also if no loop runs over padding.
-pub(super) fn ports(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    freedom: &Freedom,
-    how: How,
-) -> Outcome<Option<Ports>> {
+pub(super) fn ports(w: &mut Writer<'_>, data: &OpData, freedom: &Freedom, how: How) -> Form<Ports> {
     let result = data.results[0];
     let (Some(labels), false) = (freedom.results.first(), data.operands.is_empty()) else {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     };
     let ports = data.operands.iter().zip(&freedom.operands);
     let ports: Vec<_> = ports.chain([(&result, labels)]).collect();
@@ -59,7 +55,7 @@ pub(super) fn ports(
     if how == How::Padded {
         let labels: Vec<&[Option<usize>]> = ports.iter().map(|port| &**port.1).collect();
         let Some(found) = widened(&labels, &mut stored) else {
-            return Ok(None);
+            return Err(Unwritten::NoForm);
         };
         limits = found;
     }
@@ -78,27 +74,27 @@ pub(super) fn ports(
             How::Plain => w.operand(value, true)?,
         };
         let Some(digits) = labelled(&port.digits, labels) else {
-            return Ok(None);
+            return Err(Unwritten::NoForm);
         };
         let mem = port.mem;
         ins.push(Port { mem, digits });
     }
     let Some((stored, _)) = stored.pop() else {
-        return Ok(None);
+        return Err(Unwritten::NoForm);
     };
     let made = match how {
         How::Padded => stored.digits(),
         How::Lies => w.wanted(result, false)?,
         How::Plain => w.wanted(result, true)?,
     };
-    let out = labelled(&made, labels);
+    let out = known(labelled(&made, labels))?;
     let result = (result, made, stored);
-    Ok(out.map(|out| Ports {
+    Ok(Ports {
         ins,
         out,
         limits,
         result,
-    }))
+    })
 }
 
 /// Widens ports whose digits run beyond the extents of their loops, so that all run as far; returns these loops with

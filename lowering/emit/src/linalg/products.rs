@@ -3,46 +3,44 @@
 
 use super::body::{Body, Scalar};
 use super::digits::volume;
-use super::mem::{Mem, Outcome, Port};
+use super::mem::{Mem, Port};
 use super::nest::Nest;
 use super::ports::{freedom, ports};
 use super::types::number_text;
 use super::writer::{How, Init, Writer};
+use crate::unwritten::{Form, Unwritten, first, known};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData};
 use optc_layout::Digit;
 use optc_ops::{DotGeneral, Einsum, Linear, Matmul};
 
-/// Writes the operation if it is a contraction; returns whether it did.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
-    let known = matches!(
+/// Writes the operation if it is a contraction.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
+    let is_product = matches!(
         &*data.name,
         Matmul::NAME | Linear::NAME | DotGeneral::NAME | Einsum::NAME
     );
-    if !known || data.operands.len() < 2 {
-        return Ok(false);
+    if !is_product || data.operands.len() < 2 {
+        return Err(Unwritten::NoForm);
     }
     let freedom = freedom(w, data)?;
     let dtype = w.tensor(data.results[0])?.dtype;
     if !dtype.computes() || dtype.is_bool() {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
-    for how in How::ALL {
-        let Some(found) = ports(w, data, &freedom, how)? else {
-            continue;
-        };
+    first(How::ALL, |how| {
+        let found = ports(w, data, &freedom, how)?;
         let (ins, out) = (&found.ins, &found.out);
         let mut all: Vec<&[Digit]> = vec![out];
         all.extend(ins.iter().map(|p| &*p.digits));
-        let Some(nest) = Nest::of(&all) else { continue };
+        let nest = known(Nest::of(&all))?;
         let nest = nest.within(&found.limits);
         let init = start(w, &nest, ins.get(2), out, dtype);
         let mem = contracted(w, &nest, &ins[..2], out, init);
         let mem = w.narrowed(&mem, dtype);
         found.settle(w, &mem);
-        return Ok(true);
-    }
-    Ok(false)
+        Ok(())
+    })
 }
 
 /// The initial values of the sums: a bias, or 0.

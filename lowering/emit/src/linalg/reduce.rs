@@ -9,26 +9,19 @@ use super::nest::Nest;
 use super::ports::{freedom, ports};
 use super::types::{limit_text, number_text};
 use super::writer::{How, Init, Writer};
+use crate::unwritten::{Form, Unwritten, first, known};
 use optc_ir::op::{Binary, Combine, Direction, Expr, Operation, Role, Stage};
 use optc_ir::{DType, OpData};
 use optc_layout::{Cuts, Digit};
 use optc_ops::{ArgMax, ArgMin, Reduce, ReduceKind};
 
-/// Writes the operation if it is one of these; returns whether it did.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
-    let forms = |w: &mut Writer<'_>, how| -> Outcome<bool> {
-        match &*data.name {
-            Reduce::NAME => reduce(w, data, how),
-            ArgMax::NAME | ArgMin::NAME => arg(w, data, how),
-            _ => composed(w, data, how),
-        }
-    };
-    for how in How::ALL {
-        if forms(w, how)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Writes the operation if it is one of these.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
+    first(How::ALL, |how| match &*data.name {
+        Reduce::NAME => reduce(w, data, how),
+        ArgMax::NAME | ArgMin::NAME => arg(w, data, how),
+        _ => composed(w, data, how),
+    })
 }
 
 /// Loops over the digits of an operand, and the digits that the result keeps.
@@ -85,23 +78,17 @@ impl Kept<'_> {
     }
 }
 
-fn reduce(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
-    let Some(Reduce { kind, .. }) = w.typed(data) else {
-        return Ok(false);
-    };
+fn reduce(w: &mut Writer<'_>, data: &OpData, how: How) -> Form<()> {
+    let Reduce { kind, .. } = known(w.typed(data))?;
     let freedom = freedom(w, data)?;
-    let Some(found) = ports(w, data, &freedom, how)? else {
-        return Ok(false);
-    };
+    let found = ports(w, data, &freedom, how)?;
     let (ins, out, limits) = (&found.ins, &found.out, &found.limits);
     let x = &ins[0];
     let dtype = x.mem.dtype;
     if kind == ReduceKind::L2 && !dtype.is_float() {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
-    let Some(nest) = Nest::of(&[out, &x.digits]) else {
-        return Ok(false);
-    };
+    let nest = known(Nest::of(&[out, &x.digits]))?;
     let nest = nest.within(limits);
     let kept = Kept {
         kept: nest.refined(out),
@@ -145,7 +132,7 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     };
     let mem = w.narrowed(&made, dtype);
     found.settle(w, &mem);
-    Ok(true)
+    Ok(())
 }
 
 /// An element-wise function of a tensor.
@@ -194,14 +181,10 @@ fn log_sum_exp(w: &mut Writer<'_>, kept: &Kept<'_>, x: &Port, sums: DType) -> Po
 }
 
 /// Writes an operation by its composition: a `linalg.generic` for each stage.
-fn composed(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
-    let (Some(composition), freedom) = (w.registry.composition(&w.op_ref(data)), freedom(w, data)?)
-    else {
-        return Ok(false);
-    };
-    let Some(found) = ports(w, data, &freedom, how)? else {
-        return Ok(false);
-    };
+fn composed(w: &mut Writer<'_>, data: &OpData, how: How) -> Form<()> {
+    let (composition, freedom) = (w.registry.composition(&w.op_ref(data)), freedom(w, data)?);
+    let composition = known(composition)?;
+    let found = ports(w, data, &freedom, how)?;
     let (ins, out, limits) = (&found.ins, &found.out, &found.limits);
     let channels = w.shape(data.operands[0])?.get(1).copied();
     let group = channels.and_then(|channels| composition.group(channels));
@@ -209,7 +192,7 @@ fn composed(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     // The elements of a group are not those of a whole dimension, so limits along channels do not apply.
     let limited = limits.iter().any(|l| Some(l.0) == channel);
     if composition.groups.is_some() && (group.is_none() || limited) {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
     let mut all: Vec<&[Digit]> = vec![out];
     all.extend(ins.iter().map(|p| &*p.digits));
@@ -217,9 +200,7 @@ fn composed(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     if let (Some(group), Some(channel)) = (group, channel) {
         cuts.cut(channel, group);
     }
-    let Some(nest) = Nest::cut(&all, cuts) else {
-        return Ok(false);
-    };
+    let nest = known(Nest::cut(&all, cuts))?;
     let nest = nest.within(limits);
     let along = |d: usize| {
         let dim = freedom.operands[0].iter().position(|l| *l == Some(d));
@@ -236,11 +217,9 @@ fn composed(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
         out,
         operands: ins,
     };
-    let Some(mem) = stages.write(w, &composition.stages)? else {
-        return Ok(false);
-    };
+    let mem = known(stages.write(w, &composition.stages)?)?;
     found.settle(w, &mem);
-    Ok(true)
+    Ok(())
 }
 
 /// The stages of a composition.
@@ -350,25 +329,19 @@ fn built(expr: &Expr, b: &mut Body, xs: &[Scalar]) -> Scalar {
 }
 
 /// The position of the extreme element: first the extreme is reduced, then the first or last position that has it.
-fn arg(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
+fn arg(w: &mut Writer<'_>, data: &OpData, how: How) -> Form<()> {
     let greatest = w.typed::<ArgMax>(data);
     let last = match (&greatest, w.typed::<ArgMin>(data)) {
         (Some(arg), _) => arg.select_last_index,
         (None, Some(arg)) => arg.select_last_index,
-        _ => return Ok(false),
+        _ => return Err(Unwritten::NoForm),
     };
     let freedom = freedom(w, data)?;
-    let Some(found) = ports(w, data, &freedom, how)? else {
-        return Ok(false);
-    };
+    let found = ports(w, data, &freedom, how)?;
     let (ins, out, limits) = (&found.ins, &found.out, &found.limits);
-    let Some(nest) = Nest::of(&[out, &ins[0].digits]) else {
-        return Ok(false);
-    };
+    let nest = known(Nest::of(&[out, &ins[0].digits]))?;
     let nest = nest.within(limits);
-    let Some(axis) = freedom.labels.iter().position(|l| l.role == Role::Axis) else {
-        return Ok(false);
-    };
+    let axis = known(freedom.labels.iter().position(|l| l.role == Role::Axis))?;
     let kept = Kept {
         kept: nest.refined(out),
         nest: &nest,
@@ -392,5 +365,5 @@ fn arg(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
         b.select(&same, &best, acc)
     });
     found.settle(w, &made.mem);
-    Ok(true)
+    Ok(())
 }

@@ -11,6 +11,7 @@ use super::nest::{Nest, map_text};
 use super::products::{contracted, start};
 use super::types::{limit_text, number_text};
 use super::writer::{Init, Writer};
+use crate::unwritten::{Form, Unwritten, first, known};
 use optc_ir::op::{Direction, OpRef, Operation};
 use optc_ir::{DType, OpData, Size, Type, Value};
 use optc_layout::{Cuts, Digit};
@@ -32,15 +33,15 @@ const FROM: usize = 12;
 /// The largest number of windows along a dimension for which the elements of each window are counted.
 const MAX_TABLE: u64 = 1 << 24;
 
-/// Writes the operation if it is a convolution, pool or resize; returns whether it did.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+/// Writes the operation if it is a convolution, pool or resize.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let form = match &*data.name {
         Conv::NAME => conv,
         AvgPool::NAME | MaxPool::NAME => pool,
         Resize::NAME => return resize(w, data),
-        _ => return Ok(false),
+        _ => return Err(Unwritten::NoForm),
     };
-    Ok(form(w, data, false)? || form(w, data, true)?)
+    first([false, true], |plain| form(w, data, plain))
 }
 
 /// Digits in terms of loops: one loop for each dimension, or two if it is cut into groups of `at` elements.
@@ -227,29 +228,25 @@ fn window_map(nest: &Nest, digits: &[Digit], slides: &[Slide]) -> String {
     map_text(nest.loops.len(), &at.collect::<Vec<_>>())
 }
 
-/// The bias of a convolution, if there is one; the outer `None` if its channels are cut otherwise than the loop `outer`.
+/// The bias of a convolution, if there is one. It has no form if its channels are cut otherwise than the loop `outer`.
 fn bias(
     w: &mut Writer<'_>,
     data: &OpData,
     outer: (usize, Option<(usize, u64)>),
     plain: bool,
-) -> Outcome<Option<Option<Port>>> {
+) -> Form<Option<Port>> {
     let Some(&value) = data.operands.get(2) else {
-        return Ok(Some(None));
+        return Ok(None);
     };
     let Port { mem, digits } = w.operand(value, plain)?;
-    let digits = by_loops(&digits, &[outer]);
-    Ok(digits.map(|digits| Some(Port { mem, digits })))
+    let digits = known(by_loops(&digits, &[outer]))?;
+    Ok(Some(Port { mem, digits }))
 }
 
-fn conv(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
+fn conv(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Form<()> {
     let op = w.op_ref(data);
-    let Some(about) = w.typed::<Conv>(data) else {
-        return Ok(false);
-    };
-    let (Ok(slides), Ok(groups)) = (about.slides(&op), about.groups()) else {
-        return Ok(false);
-    };
+    let about = known(w.typed::<Conv>(data))?;
+    let (slides, groups) = (about.slides(&op)?, about.groups()?);
     if about.transposed {
         return transposed_conv(w, data, &about, &slides);
     }
@@ -258,38 +255,28 @@ fn conv(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let (ins, outs) = (x_shape[1] / groups, y_shape[1] / groups);
     let (inner, outer) = ((IN, Some((GROUP, ins))), (OUT, Some((GROUP, outs))));
     let port = w.operand(data.operands[0], plain)?;
-    let Some(x) = operand(port, x_shape.len(), &slides, inner) else {
-        return Ok(false);
-    };
+    let x = known(operand(port, x_shape.len(), &slides, inner))?;
     let weights = w.operand(data.operands[1], plain)?;
     let taps = (0..slides.len()).map(|s| (TAP + s, None));
     let loops: Vec<_> = [outer, (IN, None)].into_iter().chain(taps).collect();
-    let Some(own) = by_loops(&weights.digits, &loops) else {
-        return Ok(false);
-    };
+    let own = known(by_loops(&weights.digits, &loops))?;
     let weights = Port {
         digits: own,
         mem: weights.mem,
     };
     let at = (0..slides.len()).map(|s| (AT + s, None));
     let loops: Vec<_> = [(BATCH, None), outer].into_iter().chain(at).collect();
-    let Some(out) = by_loops(&w.wanted(data.results[0], plain)?, &loops) else {
-        return Ok(false);
-    };
-    let Some(bias) = bias(w, data, outer, plain)? else {
-        return Ok(false);
-    };
+    let out = known(by_loops(&w.wanted(data.results[0], plain)?, &loops))?;
+    let bias = bias(w, data, outer, plain)?;
     let moved = |digits: &[Digit]| -> Vec<Digit> {
         digits.iter().filter(|d| d.of < FROM).copied().collect()
     };
     let own = moved(&x.digits);
     let mut all: Vec<&[Digit]> = vec![&out, &own, &weights.digits];
     all.extend(bias.as_ref().map(|p| &*p.digits));
-    let Some(nest) = Nest::of(&all) else {
-        return Ok(false);
-    };
+    let nest = known(Nest::of(&all))?;
     if uneven(w, &nest) || x_shape[1] % groups != 0 {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
     let init = start(w, &nest, bias.as_ref(), &out, dtype);
     let mem = if slides.iter().all(|s| *s == Slide::POINT) {
@@ -305,7 +292,7 @@ fn conv(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let mem = w.narrowed(&mem, dtype);
     let digits = w.wanted(data.results[0], plain)?;
     w.settle(data.results[0], &mem, &digits)?;
-    Ok(true)
+    Ok(())
 }
 
 /// A convolution as a `linalg.generic`.
@@ -438,12 +425,7 @@ fn full(digits: &[Digit], order: &[usize]) -> Option<Vec<u64>> {
 
 /// A transposed convolution. Each element of the result is a sum over the positions of the kernel of the input element
 /// that contributes through it, if there is one.
-fn transposed_conv(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    about: &Conv,
-    slides: &[Slide],
-) -> Outcome<bool> {
+fn transposed_conv(w: &mut Writer<'_>, data: &OpData, about: &Conv, slides: &[Slide]) -> Form<()> {
     let groups = about.groups().unwrap_or(1);
     let dtype = w.tensor(data.results[0])?.dtype;
     let (x_shape, y_shape) = (w.shape(data.operands[0])?, w.shape(data.results[0])?);
@@ -461,17 +443,11 @@ fn transposed_conv(
     let outer = (OUT, Some((GROUP, outs)));
     let of_result: Vec<_> = [(BATCH, None), outer].into_iter().chain(at).collect();
     let out = by_loops(&w.wanted(data.results[0], true)?, &of_result);
-    let (Some(own), Some(out)) = (by_loops(&weights.digits, &loops), out) else {
-        return Ok(false);
-    };
-    let Some(bias) = bias(w, data, outer, true)? else {
-        return Ok(false);
-    };
+    let (own, out) = (known(by_loops(&weights.digits, &loops))?, known(out)?);
+    let bias = bias(w, data, outer, true)?;
     let mut all: Vec<&[Digit]> = vec![&out, &own];
     all.extend(bias.as_ref().map(|p| &*p.digits));
-    let Some(nest) = Nest::of(&all) else {
-        return Ok(false);
-    };
+    let nest = known(Nest::of(&all))?;
     let init = start(w, &nest, bias.as_ref(), &out, dtype);
     let sums = init.dtype;
     let port = Port {
@@ -512,7 +488,7 @@ fn transposed_conv(
     let mem = w.narrowed(&mem, dtype);
     let digits = w.wanted(data.results[0], true)?;
     w.settle(data.results[0], &mem, &digits)?;
-    Ok(true)
+    Ok(())
 }
 
 /// The input element that contributes to a position of the result through a position of the kernel, and a condition
@@ -540,43 +516,36 @@ fn source(b: &mut Body, at: &Idx, tap: &Idx, slide: &Slide, n: u64) -> (Idx, Sca
     (b.over(&kept, slide.stride as u64), fits)
 }
 
-fn pool(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
+fn pool(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Form<()> {
     let op = w.op_ref(data);
     let (max, mean) = (w.typed::<MaxPool>(data), w.typed::<AvgPool>(data));
     let slides = match (&max, &mean) {
         (Some(pool), _) => pool.slides(&op),
         (None, Some(pool)) => pool.slides(&op),
-        _ => return Ok(false),
-    };
-    let Ok(slides) = slides else { return Ok(false) };
+        _ => return Err(Unwritten::NoForm),
+    }?;
     let ceil =
         max.as_ref().is_some_and(|p| p.ceil_mode) || mean.as_ref().is_some_and(|p| p.ceil_mode);
     let dtype = w.tensor(data.results[0])?.dtype;
     let (x_shape, y_shape) = (w.shape(data.operands[0])?, w.shape(data.results[0])?);
     let port = w.operand(data.operands[0], plain)?;
-    let Some(x) = operand(port, x_shape.len(), &slides, (OUT, None)) else {
-        return Ok(false);
-    };
+    let x = known(operand(port, x_shape.len(), &slides, (OUT, None)))?;
     let counted = |n: &&u64| !w.sizes.stands(**n);
     if y_shape.iter().filter(counted).any(|n| MAX_TABLE < *n) {
-        return Err(w.refuse("it has too many windows"));
+        return Err(w.refuse("it has too many windows").into());
     }
     let at = (0..slides.len()).map(|s| (AT + s, None));
     let loops: Vec<_> = [(BATCH, None), (OUT, None)].into_iter().chain(at).collect();
-    let Some(out) = by_loops(&w.wanted(data.results[0], plain)?, &loops) else {
-        return Ok(false);
-    };
+    let out = known(by_loops(&w.wanted(data.results[0], plain)?, &loops))?;
     let own: Vec<Digit> = x.digits.iter().filter(|d| d.of < FROM).copied().collect();
     let taps = slides.iter().enumerate();
     let taps = taps.filter(|(_, s)| s.kernel != 1);
     let taps: Vec<Digit> = taps
         .map(|(i, s)| Digit::new(TAP + i, 1, s.kernel as u64))
         .collect();
-    let Some(nest) = Nest::of(&[&out, &own, &taps]) else {
-        return Ok(false);
-    };
+    let nest = known(Nest::of(&[&out, &own, &taps]))?;
     if uneven(w, &nest) {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
     let sums = Writer::sum_type(dtype);
     let (fill, init) = match &max {
@@ -611,7 +580,7 @@ fn pool(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let mem = w.narrowed(&mem, dtype);
     let digits = w.wanted(data.results[0], plain)?;
     w.settle(data.results[0], &mem, &digits)?;
-    Ok(true)
+    Ok(())
 }
 
 /// Divides window sums by the number of elements that count. That number is a product over the spatial dimensions.
@@ -672,7 +641,7 @@ fn divided(
 
 /// Interpolation, one dimension after the other: each position sums the elements that it reads, multiplied by their
 /// weights.
-fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+fn resize(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
     let dtype = w.tensor(data.results[0])?.dtype;
     let of = |&v: &Value| Ok(Type::tensor(&w.shape(v)?, w.tensor(v)?.dtype));
     let types: Vec<Type> = data.operands.iter().map(of).collect::<Outcome<_>>()?;
@@ -681,17 +650,19 @@ fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         ..w.op_ref(data)
     };
     let steps = w.typed::<Resize>(data).and_then(|r| r.interpolations(&op));
-    let Some(steps) = steps else { return Ok(false) };
+    let steps = known(steps)?;
     let open = |n: u64| w.sizes.stands(n);
     let (from, to) = (w.shape(data.operands[0])?, w.shape(data.results[0])?);
     if steps.iter().any(|s| open(from[s.axis]) || open(to[s.axis])) {
-        return Err(w.refuse("the size that it interpolates is not known"));
+        return Err(w
+            .refuse("the size that it interpolates is not known")
+            .into());
     }
     let single = |taps: &Vec<(usize, f64)>| matches!(taps[..], [(_, 1.0)]);
     let moves = steps.iter().all(|step| step.taps.iter().all(single));
     let mut shape = from;
     if shape.contains(&0) || !(moves || dtype.is_float()) {
-        return Ok(false);
+        return Err(Unwritten::NoForm);
     }
     let sums = if moves {
         dtype
@@ -720,9 +691,7 @@ fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
             mem,
             digits: own.clone(),
         });
-        let Some(nest) = Nest::of(&[&out, &own]) else {
-            return Ok(false);
-        };
+        let nest = known(Nest::of(&[&out, &own]))?;
         let mem = w.reshape(&x.mem, &extents(&x.digits));
         let init = Init::Fill(number_text(0.0, sums));
         let (rank, digits) = (shape.len(), x.digits.clone());
@@ -748,5 +717,5 @@ fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     }
     let mem = w.narrowed(&x.mem, dtype);
     w.settle(data.results[0], &mem, &x.digits)?;
-    Ok(true)
+    Ok(())
 }

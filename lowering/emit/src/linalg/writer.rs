@@ -114,13 +114,7 @@ impl<'a> Writer<'a> {
     where
         'a: 'd,
     {
-        let func = self.func;
-        OpRef {
-            name: &data.name,
-            operands: data.operands.iter().map(|&v| func.ty(v)).collect(),
-            results: data.results.iter().map(|&v| func.ty(v)).collect(),
-            props: &data.props,
-        }
+        self.func.op_ref_of(data)
     }
 
     /// The type of a value, which must be a tensor whose sizes are known or determined by arguments.

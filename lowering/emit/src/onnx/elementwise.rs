@@ -40,7 +40,6 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
             w.tensor(data.results[0])?.dtype,
         );
         let given = w.operands(data)?;
-        let given: Vec<&str> = given.iter().map(String::as_str).collect();
         return operator(w, op_type, &given, (dtype, to)).map(Some);
     }
     let attrs = match &*data.name {
@@ -95,7 +94,6 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
         _ => return several(w, data),
     };
     let given = w.operands(data)?;
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     Ok(Some(w.node(attrs.0, &given, attrs.1)))
 }
 
@@ -259,7 +257,7 @@ impl ExprBuilder for Writer<'_> {
 fn operator(
     w: &mut Writer<'_>,
     op_type: &str,
-    given: &[&str],
+    given: &[impl AsRef<str>],
     (dtype, to): (DType, DType),
 ) -> Outcome<String> {
     match exact(w, op_type, dtype).filter(|_| !dtype.is_bool()) {
@@ -288,14 +286,13 @@ fn two(w: &mut Writer<'_>, data: &OpData) -> Outcome<[String; 2]> {
 fn within(
     w: &mut Writer<'_>,
     op_type: &str,
-    given: &[&str],
+    given: &[impl AsRef<str>],
     (dtype, wide, to): (DType, DType, DType),
 ) -> Outcome<String> {
     let given: Vec<String> = given
         .iter()
-        .map(|name| cast(w, name, dtype, wide))
+        .map(|name| cast(w, name.as_ref(), dtype, wide))
         .collect::<Outcome<_>>()?;
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     let name = w.node(op_type, &given, vec![]);
     if to != dtype {
         return Ok(name);
@@ -465,7 +462,6 @@ fn quantized(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         let zeros = (0..count).map(|_| 0i64);
         given.push(w.literal(&Tensor::from_i64(to, shape, zeros))?);
     }
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     let attrs = if scaled == 1 {
         vec![int("axis", along)]
     } else {

@@ -13,7 +13,7 @@ use optc_ir::{DType, Dim, OpData, Size, Tensor, Value};
 use optc_onnx_proto::AttributeProto;
 use optc_ops::{
     AvgPool, Conv, Coordinates, DotGeneral, Einsum, Equation, GridSample, Index, Linear, Matmul,
-    MaxPool, MaxPoolIndices, NearestMode, Resize, ResizeMode, RotaryEmbedding, SampleMode,
+    MaxPool, MaxPoolIndices, NearestMode, Resize, ResizeMode, RotaryEmbedding, SampleMode, Stated,
 };
 use std::sync::Arc;
 
@@ -33,14 +33,8 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
             let attrs = window(
                 w,
                 data,
-                Stated {
-                    kernel: &made.kernel,
-                    strides: made.strides.as_deref(),
-                    dilations: made.dilations.as_deref(),
-                    pads: made.pads.as_deref(),
-                    ceil: made.ceil_mode,
-                    counts_padding: false,
-                },
+                (&made.kernel, made.stated()),
+                (made.ceil_mode, false),
             )?;
             let x = w.name(data.operands[0])?;
             let dtype = w.tensor(data.operands[0])?.dtype;
@@ -59,14 +53,8 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
             let mut attrs = window(
                 w,
                 data,
-                Stated {
-                    kernel: &made.kernel,
-                    strides: made.strides.as_deref(),
-                    dilations: made.dilations.as_deref(),
-                    pads: made.pads.as_deref(),
-                    ceil: made.ceil_mode,
-                    counts_padding: made.count_include_pad,
-                },
+                (&made.kernel, made.stated()),
+                (made.ceil_mode, made.count_include_pad),
             )?;
             if made.count_include_pad {
                 attrs.push(int("count_include_pad", 1));
@@ -82,7 +70,6 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
                 return Err(w.without_form(data, "its sequence is not the dimension 2"));
             }
             let given = w.operands(data)?;
-            let given: Vec<&str> = given.iter().map(String::as_str).collect();
             let mut attrs = vec![int("interleaved", made.interleaved)];
             if made.size != 0 {
                 attrs.push(int("rotary_embedding_dim", made.size));
@@ -120,7 +107,6 @@ fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         return Ok(name);
     }
     let given = w.operands(data)?;
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     if widens(w, data)? && w.has("MatMulInteger") {
         return Ok(w.node("MatMulInteger", &given, vec![]));
     }
@@ -143,7 +129,6 @@ fn linear(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         same_type(w, data)?;
         if w.needs_no_more("Gemm", data.operands.len()) {
             let given = w.operands(data)?;
-            let given: Vec<&str> = given.iter().map(String::as_str).collect();
             return Ok(w.node("Gemm", &given, vec![int("transB", 1)]));
         }
     }
@@ -238,7 +223,6 @@ fn einsum(w: &mut Writer<'_>, data: &OpData, equation: &str) -> Outcome<String> 
         return contraction(w, data, &indices);
     }
     let given = w.operands(data)?;
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     Ok(w.node("Einsum", &given, vec![text("equation", equation)]))
 }
 
@@ -287,7 +271,6 @@ fn gemm(w: &mut Writer<'_>, data: &OpData, equation: &Equation) -> Outcome<Optio
     let flags = flags.into_iter().filter(|(_, on)| *on);
     let attrs = flags.map(|(name, on)| int(name, on)).collect();
     let at = w.nodes.len();
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     let made = w.node("Gemm", &given, attrs);
     let sides = [row, column].map(|i| equation.extent(i).fixed());
     if let [Some(rows), Some(columns)] = sides {
@@ -427,7 +410,6 @@ fn conv(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     }
     let mut given = w.operands(data)?;
     let bias = (integer && given.len() == 3).then(|| given.pop()).flatten();
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     let op_type = match (made.transposed, integer) {
         (true, true) => return Err(w.without_form(data, "transposed, it is of floats")),
         (true, false) => "ConvTranspose",
@@ -467,28 +449,25 @@ fn of_bytes(
             });
         }
     }
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     Ok(w.node("ConvInteger", &given, attrs))
 }
 
-/// The parameters of an operation's windows.
-struct Stated<'a> {
-    kernel: &'a [i64],
-    strides: Option<&'a [i64]>,
-    dilations: Option<&'a [i64]>,
-    pads: Option<&'a [i64]>,
-    ceil: bool,
-    /// True if padding counts as elements of a window.
-    counts_padding: bool,
-}
-
-fn window(w: &Writer<'_>, data: &OpData, stated: Stated<'_>) -> Outcome<Vec<AttributeProto>> {
-    let fewer = without_last(w, data, &stated)?;
+/// The attributes of a pooling. With `counts_padding` the padding counts as elements of a window.
+fn window(
+    w: &Writer<'_>,
+    data: &OpData,
+    (kernel, stated): (&[i64], Stated<'_>),
+    (ceil, counts_padding): (bool, bool),
+) -> Outcome<Vec<AttributeProto>> {
+    let fewer = match ceil {
+        true => without_last(w, data, (kernel, stated), counts_padding)?,
+        false => None,
+    };
     let (pads, ceil) = match &fewer {
         Some((pads, ceil)) => (Some(&pads[..]), *ceil),
-        None => (stated.pads, stated.ceil),
+        None => (stated.pads, ceil),
     };
-    let mut attrs = vec![ints("kernel_shape", stated.kernel)];
+    let mut attrs = vec![ints("kernel_shape", kernel)];
     attrs.extend(stated.strides.map(|s| ints("strides", s)));
     attrs.extend(pads.map(|p| ints("pads", p)));
     let dilated = stated.dilations.filter(|d| d.iter().any(|&n| n != 1));
@@ -504,13 +483,14 @@ fn window(w: &Writer<'_>, data: &OpData, stated: Stated<'_>) -> Outcome<Vec<Attr
 fn without_last(
     w: &Writer<'_>,
     data: &OpData,
-    stated: &Stated<'_>,
+    (kernel, stated): (&[i64], Stated<'_>),
+    counts_padding: bool,
 ) -> Outcome<Option<(Vec<i64>, bool)>> {
     let [from, to] = [data.operands[0], data.results[0]].map(|v| w.tensor(v));
     let (Some(from), Some(to)) = (from?.shape(), to?.shape()) else {
         return Ok(None);
     };
-    let rank = stated.kernel.len();
+    let rank = kernel.len();
     let at = |list: Option<&[i64]>, d: usize, default: i64| {
         list.and_then(|list| list.get(d).copied())
             .unwrap_or(default)
@@ -523,18 +503,18 @@ fn without_last(
         let (Some(n), Some(m)) = (extent(&from, d), extent(&to, d)) else {
             return Ok(None);
         };
-        let reach = (stated.kernel[d] - 1) * at(stated.dilations, d, 1) + 1;
+        let reach = (kernel[d] - 1) * at(stated.dilations, d, 1) + 1;
         let last = (m - 1) * at(stated.strides, d, 1);
         let high = (last + reach - n - pads[d]).max(0);
         drops |= high < pads[rank + d];
         reaches_over |= pads[rank + d] < high;
         needed.push(high);
     }
-    if !stated.ceil || !drops {
+    if !drops {
         return Ok(None);
     }
     // Larger padding at the end would change a mean that counts padding.
-    let keeps = reaches_over && stated.counts_padding;
+    let keeps = reaches_over && counts_padding;
     for (pad, high) in pads[rank..].iter_mut().zip(needed) {
         if !keeps || high < *pad {
             *pad = high;
@@ -548,14 +528,8 @@ fn max_pool_indices(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     let mut attrs = window(
         w,
         data,
-        Stated {
-            kernel: &made.kernel,
-            strides: made.strides.as_deref(),
-            dilations: made.dilations.as_deref(),
-            pads: made.pads.as_deref(),
-            ceil: made.ceil_mode,
-            counts_padding: false,
-        },
+        (&made.kernel, made.stated()),
+        (made.ceil_mode, false),
     )?;
     if made.storage_order != 0 {
         attrs.push(int("storage_order", made.storage_order));
@@ -789,7 +763,6 @@ fn resize_operator(w: &mut Writer<'_>, data: &OpData, made: &Resize, by: By) -> 
             [x, roi, String::new(), w.list(&sizes)?]
         }
     };
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     Ok(w.node("Resize", &given, attrs))
 }
 
@@ -809,6 +782,5 @@ fn grid_sample(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         text("padding_mode", made.padding_mode.word()),
     ];
     let given = w.operands(data)?;
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     Ok(w.node("GridSample", &given, attrs))
 }

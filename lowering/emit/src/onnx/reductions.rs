@@ -82,7 +82,6 @@ fn of_operands(
     attr: AttributeProto,
 ) -> Outcome<String> {
     let given = w.operands(data)?;
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     Ok(w.node(op_type, &given, vec![attr]))
 }
 
@@ -235,7 +234,6 @@ fn layer_norm(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let first = first.map_err(|e| w.refused(e.message))?;
     if w.takes("LayerNormalization", dtype) && 2 <= data.operands.len() {
         let given = w.operands(data)?;
-        let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let attrs = vec![int("axis", made.axis), float("epsilon", made.epsilon)];
         return Ok(w.node("LayerNormalization", &given, attrs));
     }
@@ -253,7 +251,6 @@ fn rms_norm(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let first = first.map_err(|e| w.refused(e.message))?;
     if w.takes("RMSNormalization", dtype) && data.operands.len() == 2 {
         let given = w.operands(data)?;
-        let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let attrs = vec![int("axis", made.axis), float("epsilon", made.epsilon)];
         return Ok(w.node("RMSNormalization", &given, attrs));
     }
@@ -301,7 +298,6 @@ fn group_norm(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let epsilon = float("epsilon", made.epsilon);
     if 21 <= w.opset && data.operands.len() == 3 {
         let given = w.operands(data)?;
-        let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let attrs = vec![int("num_groups", made.num_groups), epsilon];
         return Ok(w.node("GroupNormalization", &given, attrs));
     }

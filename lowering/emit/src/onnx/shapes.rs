@@ -44,7 +44,6 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
             let along = w.typed::<Concat>(data)?.axis;
             let along = counted(along, w.tensor(data.results[0])?.rank());
             let given = w.operands(data)?;
-            let given: Vec<&str> = given.iter().map(String::as_str).collect();
             one(w.node("Concat", &given, vec![int("axis", along)]))
         }
         Split::NAME => split(w, data).map(Some),
@@ -391,7 +390,6 @@ fn slice(
                 (None, Bound::End) => w.list(&[i64::MAX])?,
             });
         }
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(w.node("Concat", &names, vec![int("axis", 0)]))
     };
     if w.has_attribute("Slice", "starts") {
@@ -488,7 +486,6 @@ fn indexed(
     if let (Some(&at), Some(name)) = (data.operands.get(1), given.get_mut(1)) {
         *name = wide(w, at, name, op_type.ends_with("ND"))?;
     }
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     Ok(Some(vec![w.node(op_type, &given, attrs)]))
 }
 

@@ -118,7 +118,6 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
             false => reshaped(w, &name, &from, &to)?,
         });
     }
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     let mut attrs = Vec::new();
     for (source, [turned, inside]) in [
         (&left, ["transA", "transBatchA"]),

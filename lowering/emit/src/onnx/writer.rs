@@ -337,13 +337,7 @@ impl<'a> Writer<'a> {
     where
         'a: 'b,
     {
-        let func: &'b Func = self.func;
-        OpRef {
-            name: &data.name,
-            operands: data.operands.iter().map(|&v| func.ty(v)).collect(),
-            results: data.results.iter().map(|&v| func.ty(v)).collect(),
-            props: &data.props,
-        }
+        self.func.op_ref_of(data)
     }
 
     /// The typed attributes of an operation.
@@ -690,10 +684,10 @@ impl<'a> Writer<'a> {
     fn node_proto(
         &mut self,
         op_type: &str,
-        inputs: &[&str],
+        inputs: &[impl AsRef<str>],
         attribute: Vec<AttributeProto>,
     ) -> NodeProto {
-        let mut input: Vec<String> = inputs.iter().map(|&i| i.to_owned()).collect();
+        let mut input: Vec<String> = inputs.iter().map(|i| i.as_ref().to_owned()).collect();
         while input.last().is_some_and(String::is_empty) {
             input.pop();
         }
@@ -711,7 +705,7 @@ impl<'a> Writer<'a> {
     pub(super) fn node(
         &mut self,
         op_type: &str,
-        inputs: &[&str],
+        inputs: &[impl AsRef<str>],
         attrs: Vec<AttributeProto>,
     ) -> String {
         self.several(op_type, inputs, attrs, 1).remove(0)
@@ -721,7 +715,7 @@ impl<'a> Writer<'a> {
     pub(super) fn several(
         &mut self,
         op_type: &str,
-        inputs: &[&str],
+        inputs: &[impl AsRef<str>],
         attrs: Vec<AttributeProto>,
         results: usize,
     ) -> Vec<String> {
@@ -733,7 +727,7 @@ impl<'a> Writer<'a> {
     pub(super) fn microsoft(
         &mut self,
         op_type: &str,
-        inputs: &[&str],
+        inputs: &[impl AsRef<str>],
         attrs: Vec<AttributeProto>,
     ) -> String {
         const DOMAIN: &str = "com.microsoft";
@@ -839,7 +833,6 @@ impl<'a> Writer<'a> {
                 _ => self.size(dim)?,
             });
         }
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let made = self.node("Concat", &parts, vec![attrs::int("axis", 0)]);
         if nameless == 0 {
             self.lists.insert(dims.to_vec(), made.clone());

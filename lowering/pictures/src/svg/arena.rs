@@ -35,12 +35,7 @@ const COLOURS: [&str; 9] = [
 ];
 const LIVE: &str = "#b71c1c";
 
-const INSIDE: Style = Style {
-    size: 9.5,
-    bold: false,
-    colour: "#263238",
-    middle: true,
-};
+const INSIDE: Style = Style::new(9.5, "#263238").middle();
 
 /// The arenas of the last panel of a picture.
 #[must_use]

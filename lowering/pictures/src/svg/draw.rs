@@ -58,26 +58,36 @@ pub(crate) struct Style {
 }
 
 /// The style of the title of a drawing of tiles, layouts or arenas.
-pub(crate) const HEADING: Style = Style {
-    size: 15.0,
-    bold: true,
-    colour: "#102027",
-    middle: false,
-};
+impl Style {
+    /// Plain text that starts at its place.
+    pub(crate) const fn new(size: f64, colour: &'static str) -> Style {
+        Style {
+            size,
+            bold: false,
+            colour,
+            middle: false,
+        }
+    }
+
+    /// The same style in bold.
+    pub(crate) const fn bold(self) -> Style {
+        Style { bold: true, ..self }
+    }
+
+    /// The same style around its place.
+    pub(crate) const fn middle(self) -> Style {
+        Style {
+            middle: true,
+            ..self
+        }
+    }
+}
+
+pub(crate) const HEADING: Style = Style::new(15.0, "#102027").bold();
 /// The style of the name of a drawn item.
-pub(crate) const NAME: Style = Style {
-    size: 12.0,
-    bold: true,
-    colour: "#102027",
-    middle: false,
-};
+pub(crate) const NAME: Style = Style::new(12.0, "#102027").bold();
 /// The style of notes on a drawn item.
-pub(crate) const NOTE: Style = Style {
-    size: 11.0,
-    bold: false,
-    colour: "#37474f",
-    middle: false,
-};
+pub(crate) const NOTE: Style = Style::new(11.0, "#37474f");
 
 /// One line of text; `at` is the left end of its baseline, or the middle.
 pub(crate) fn line(text: &str, at: (f64, f64), style: Style) -> Element {
@@ -126,12 +136,7 @@ fn frame(graph: &Graph, block: &Block, frame: &Frame, at: (f64, f64), depth: usi
     let back = rectangle(at, (block.width, block.height), 7.0)
         .set("fill", fill)
         .set("stroke", "#b0bec5");
-    let style = Style {
-        size: TITLE,
-        bold: true,
-        colour: FAINT,
-        middle: false,
-    };
+    let style = Style::new(TITLE, FAINT).bold();
     let mut group = Group::new().add(back);
     for (wire, stretches) in by_wire(&frame.pieces) {
         group = group.add(wire_of(graph, wire, &stretches, at));
@@ -237,12 +242,7 @@ fn label(block: &Block, label: &Label, at: (f64, f64)) -> Group {
     }
     shown = shown.add(front);
     let middle = left + label.width / 2.0;
-    let title = Style {
-        size: TITLE,
-        bold: true,
-        colour: ink,
-        middle: true,
-    };
+    let title = Style::new(TITLE, ink).bold().middle();
     shown = shown.add(line(&label.title, (middle, at.1 + TITLE_HEIGHT), title));
     let small = Style {
         size: LINE,
@@ -277,12 +277,7 @@ fn tag(tag: &Tag, at: (f64, f64), box_height: f64) -> Group {
             .set("stroke", WIRE)
             .set("stroke-width", "1.2"),
     );
-    let style = Style {
-        size: TAG,
-        bold: false,
-        colour: INK,
-        middle: true,
-    };
+    let style = Style::new(TAG, INK).middle();
     let mut y = top + STEM - 3.0;
     for text in &tag.lines {
         y += TAG_HEIGHT;

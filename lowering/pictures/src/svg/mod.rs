@@ -32,24 +32,9 @@ const MARGIN: f64 = 16.0;
 const PANEL_GAP: f64 = 28.0;
 const FUNCTION_GAP: f64 = 20.0;
 
-const TITLE: Style = Style {
-    size: 16.0,
-    bold: true,
-    colour: "#102027",
-    middle: false,
-};
-const SUBTITLE: Style = Style {
-    size: 12.0,
-    bold: false,
-    colour: "#37474f",
-    middle: false,
-};
-const HEADING: Style = Style {
-    size: 13.0,
-    bold: true,
-    colour: "#102027",
-    middle: false,
-};
+const TITLE: Style = Style::new(16.0, "#102027").bold();
+const SUBTITLE: Style = Style::new(12.0, "#37474f");
+const HEADING: Style = Style::new(13.0, "#102027").bold();
 
 /// The picture as an SVG document, ending with a line break.
 #[must_use]

@@ -58,12 +58,7 @@ const EVERY: &str = "#cfd8dc";
 /// The height of the line of the legend.
 const LEGEND: f64 = 22.0;
 
-const INDEX: Style = Style {
-    size: 9.5,
-    bold: false,
-    colour: "#263238",
-    middle: true,
-};
+const INDEX: Style = Style::new(9.5, "#263238").middle();
 
 /// The plans of a module as a picture. `None` if no function has a plan, or if sizes are unknown, so that there are no
 /// cells to draw.
