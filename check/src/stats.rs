@@ -375,7 +375,7 @@ pub(crate) fn counted(
     let mut costs = SideTable::new(None);
     for &op in &func.body {
         let data = &func.ops[op];
-        let class = || Some(registry.get(&data.name)?.freedom(&func.op_ref(op)).class);
+        let class = || registry.class(&func.op_ref(op));
         let source = data.operands.is_empty() && class() == Some(FreedomClass::Source);
         let folds = !data.operands.is_empty()
             && data.operands.iter().all(|&v| known[v])

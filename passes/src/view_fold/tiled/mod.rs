@@ -43,6 +43,5 @@ pub(crate) struct Part {
 pub(crate) const MOST_RULES: usize = 64;
 
 fn size_of(sig: &Signature, port: usize, label: usize) -> u64 {
-    let dim = sig.labels(port).iter().position(|l| *l == Some(label));
-    dim.map_or(1, |dim| sig.shapes[port][dim])
+    sig.extent(port, label).unwrap_or(1)
 }
