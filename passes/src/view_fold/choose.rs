@@ -219,7 +219,8 @@ type Ports = SmallVec<[(usize, bool); 2]>;
 /// converts for itself.
 const MOST_READERS: usize = 16;
 
-/// The most candidates of a group with which pairs of further copies are states from the start.
+/// The most candidates of a group with which pairs of further copies are states from the start: the number of pairs is
+/// quadratic, 15 for this many.
 const PAIR_LIMIT: usize = 6;
 
 /// The most states of a group with which larger sets of copies are among them.

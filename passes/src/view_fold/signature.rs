@@ -630,7 +630,8 @@ impl Signature {
     }
 }
 
-/// Above this number of ports, an order is handed on through one port rather than from each port to each other.
+/// Above this number of ports, an order is handed on through one port rather than from each port to each other, which is
+/// quadratic in their number.
 const MANY_PORTS: usize = 64;
 
 /// The role of a label in a contraction.

@@ -39,7 +39,7 @@ pub(crate) struct Part {
     pub(crate) rules: u64,
 }
 
-/// The most alternatives of a row that are distinguished.
+/// The most alternatives of a row that are distinguished: a set of them is the bits of a `u64`.
 pub(crate) const MOST_RULES: usize = 64;
 
 fn size_of(sig: &Signature, port: usize, label: usize) -> u64 {
