@@ -142,7 +142,10 @@ fn exhaustive(
     let func = &module.funcs[0];
     let live_outs = {
         let mut plan = Plan {
-            groups: vec![Group::default()],
+            groups: vec![Group {
+                axes: Vec::new(),
+                ops: Vec::new(),
+            }],
             ..Plan::default()
         };
         plan.tiles

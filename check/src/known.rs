@@ -14,7 +14,7 @@ pub fn known_values(
     let mut known: SideTable<Value, bool> = SideTable::new(false);
     for &op in &func.body {
         let data = &func.ops[op];
-        let class = || Some(registry.get(&data.name)?.freedom(&func.op_ref(op)).class);
+        let class = || registry.class(&func.op_ref(op));
         let all = if data.operands.is_empty() {
             class() == Some(FreedomClass::Source)
         } else {

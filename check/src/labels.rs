@@ -1,8 +1,8 @@
 //! The labels of an operation at its ports, and their roles.
 
-use crate::ports::some_size;
-use optc_ir::{Freedom, FreedomClass, Func, Op, Role, TensorType, Value};
-use optc_target::PortRole;
+use crate::ports::{of_floats, some_size};
+use optc_ir::{Freedom, FreedomClass, Func, Op, Role};
+use optc_target::{PortRole, When};
 
 pub(crate) fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
     let n = freedom.operands.len();
@@ -13,32 +13,17 @@ pub(crate) fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
     at.map_or(&[], Vec::as_slice)
 }
 
-/// The extent of a label at a port; 1 if the port does not have the label.
-pub(crate) fn extent(
-    func: &Func,
-    values: &[Value],
-    freedom: &Freedom,
-    port: usize,
-    label: usize,
-) -> u64 {
-    let dim = labels_of(freedom, port)
-        .iter()
-        .position(|l| *l == Some(label));
-    let shape = func
-        .ty(values[port])
-        .as_tensor()
-        .and_then(TensorType::shape);
-    match (dim, shape) {
-        (Some(dim), Some(shape)) => shape.get(dim).copied().unwrap_or(1),
-        _ => 1,
+/// Returns whether an operation is one of those that an alternative or a price is for.
+pub(crate) fn is_of(func: &Func, op: Op, freedom: &Freedom, when: Option<When>) -> bool {
+    let pointwise = || pointwise_groups(func, op, freedom).is_some();
+    match when {
+        None | Some(When::Untiled) => true,
+        Some(When::Pointwise) => pointwise(),
+        Some(When::Depthwise) => freedom.is_depthwise(),
+        Some(When::Mixing) => !freedom.is_depthwise(),
+        Some(When::Patches) => reads_once(func, op, freedom) && !pointwise(),
+        Some(When::Floats) => of_floats(func, op),
     }
-}
-
-pub(crate) fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Option<usize>> {
-    let labels = labels_of(freedom, port);
-    dims.iter()
-        .map(|&d| labels.get(d).copied().flatten())
-        .collect()
 }
 
 /// The number of groups of a convolution that only mixes channels: every extent of the kernel is 1 and the image keeps

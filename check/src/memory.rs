@@ -567,11 +567,8 @@ impl<'a> Walk<'a> {
     fn constant(&mut self, op: Op) -> Outcome<Held> {
         let data = &self.func.ops[op];
         let all = data.operands.iter().all(|&v| self.constant[v]);
-        let source = || {
-            let decl = self.registry.get(&data.name);
-            let class = decl.map(|d| d.freedom(&self.func.op_ref(op)).class);
-            class == Some(FreedomClass::Source)
-        };
+        let class = || self.registry.class(&self.func.op_ref(op));
+        let source = || class() == Some(FreedomClass::Source);
         let known = all && (!data.operands.is_empty() || source());
         if !known || !self.effects.of(self.func, op).is_pure() {
             let message = "the value is not known before the program runs".to_owned();

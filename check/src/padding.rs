@@ -110,11 +110,8 @@ fn streams(func: &Func, op: Op, registry: &Registry) -> bool {
 /// Returns whether the result of an operation is its operand's buffer under another shape or notation.
 fn is_view(func: &Func, op: Op, registry: &Registry) -> bool {
     let data = &func.ops[op];
-    let Some(decl) = registry.get(&data.name) else {
-        return false;
-    };
     registry.structure(&data.name) == Structure::Convert
-        || decl.freedom(&func.op_ref(op)).class == FreedomClass::Rearrange
+        || registry.class(&func.op_ref(op)) == Some(FreedomClass::Rearrange)
 }
 
 /// Physical minus logical bytes of a value; 0 where sizes are unknown.

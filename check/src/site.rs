@@ -128,8 +128,7 @@ impl<'a> Site<'a> {
     /// Returns whether an operation wants its operands in buffers of their own: it is a barrier, or runs functions.
     pub(crate) fn wants_whole(&self, op: Op) -> bool {
         let data = &self.func.ops[op];
-        let decl = self.registry.get(&data.name);
-        let class = decl.map(|decl| decl.freedom(&self.func.op_ref(op)).class);
+        let class = self.registry.class(&self.func.op_ref(op));
         let converts = self.registry.structure(&data.name) == Structure::Convert;
         data.props.symbols().next().is_some()
             || (!converts && matches!(class, None | Some(FreedomClass::Barrier)))

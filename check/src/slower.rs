@@ -2,11 +2,11 @@
 
 use crate::amount::{Amount, bytes_of};
 use crate::digits::digits;
-use crate::labels::{labels_of, pointwise_groups, reads_once, role};
-use crate::ports::{of_floats, ports, some_layout};
+use crate::labels::{is_of, labels_of, role};
+use crate::ports::{ports, some_layout};
 use optc_ir::size::SizeTable;
 use optc_ir::{Freedom, FreedomClass, Func, Op};
-use optc_target::{Row, When};
+use optc_target::Row;
 
 /// The sum of the prices that the row states for the ports, at these sizes.
 pub(crate) fn price(
@@ -23,15 +23,7 @@ pub(crate) fn price(
     let values = ports(func, op);
     let n_operands = freedom.operands.len();
     for slower in &row.slower {
-        let taken = match slower.when {
-            Some(When::Pointwise) => pointwise_groups(func, op, freedom).is_some(),
-            Some(When::Depthwise) => freedom.is_depthwise(),
-            Some(When::Mixing) => !freedom.is_depthwise(),
-            Some(When::Patches) => reads_once(func, op, freedom),
-            Some(When::Floats) => of_floats(func, op),
-            Some(When::Untiled) => false,
-            None => true,
-        };
+        let taken = is_of(func, op, freedom, slower.when);
         let price = slower.price();
         let port = price.port.index(n_operands);
         let Some(&value) = values.get(port).filter(|_| taken) else {

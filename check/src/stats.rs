@@ -375,7 +375,7 @@ pub(crate) fn counted(
     let mut costs = SideTable::new(None);
     for &op in &func.body {
         let data = &func.ops[op];
-        let class = || Some(registry.get(&data.name)?.freedom(&func.op_ref(op)).class);
+        let class = || registry.class(&func.op_ref(op));
         let source = data.operands.is_empty() && class() == Some(FreedomClass::Source);
         let folds = !data.operands.is_empty()
             && data.operands.iter().all(|&v| known[v])
@@ -454,7 +454,8 @@ fn where_it_moves(func: &Func, op: Op, registry: &Registry, amount: Amount) -> A
     }
 }
 
-/// The most names for which the size 1 is treated separately. An operation with more names counts as always moving.
+/// The most names for which the size 1 is treated separately: each set of them is a case. An operation with more names
+/// counts as always moving.
 const MAX_NAMES: usize = 4;
 
 /// The factor of [`where_it_moves`]: 1 if an operation moves something and 0 if not, as a polynomial in `min(1,n-1)` of

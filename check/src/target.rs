@@ -7,9 +7,9 @@ use crate::amount::Amount;
 use crate::codes;
 use crate::digits::digits;
 use crate::ends;
-use crate::labels::{labels_of, pointwise_groups, reads_once};
+use crate::labels::{is_of, labels_of, pointwise_groups};
 use crate::parts::check_parts;
-use crate::ports::{Run, joined, of_floats};
+use crate::ports::{Run, joined};
 pub(crate) use crate::ports::{all_row_major, encoding, layout_of, ports};
 use crate::ports::{some_layout, some_size};
 use crate::runs;
@@ -104,9 +104,7 @@ fn wanted_whole(func: &Func, registry: &Registry) -> IndexMap<Value, String> {
     }
     for &op in &func.body {
         let data = &func.ops[op];
-        let class = registry
-            .get(&data.name)
-            .map(|decl| decl.freedom(&func.op_ref(op)).class);
+        let class = registry.class(&func.op_ref(op));
         let opaque = matches!(class, None | Some(FreedomClass::Barrier))
             && !matches!(
                 registry.structure(&data.name),
@@ -385,15 +383,7 @@ impl<'a> Verdicts<'a> {
 
 /// Returns whether an alternative is for an operation, where nothing lies in tiles.
 fn is_for(func: &Func, op: Op, freedom: &Freedom, a: &Alternative) -> bool {
-    let pointwise = || pointwise_groups(func, op, freedom).is_some();
-    let when = match a.when {
-        None | Some(When::Untiled) => true,
-        Some(When::Pointwise) => pointwise(),
-        Some(When::Depthwise) => freedom.is_depthwise(),
-        Some(When::Mixing) => !freedom.is_depthwise(),
-        Some(When::Patches) => reads_once(func, op, freedom) && !pointwise(),
-        Some(When::Floats) => of_floats(func, op),
-    };
+    let when = is_of(func, op, freedom, a.when);
     let first = ports(func, op)
         .first()
         .and_then(|&v| func.ty(v).as_tensor());

@@ -11,7 +11,7 @@
 
 use crate::codes;
 use crate::stats::leaves_space;
-use crate::target::{encoding, same_layout};
+use crate::target::{encoding, ports, same_layout};
 use optc_ir::entity::SideTable;
 use optc_ir::{
     Diagnostic, Dim, FreedomClass, Func, Module, Op, Registry, Structure, Value, ValueDef,
@@ -336,14 +336,6 @@ impl FuncWitness {
         let boundary = |f: &Func| f.args.iter().chain(&f.results).copied().collect::<Vec<_>>();
         values.extend(boundary(original).into_iter().zip(boundary(folded)));
         for &(a, b) in &pairs {
-            let ports = |f: &Func, op: Op| {
-                let data = &f.ops[op];
-                data.operands
-                    .iter()
-                    .chain(&data.results)
-                    .copied()
-                    .collect::<Vec<_>>()
-            };
             values.extend(ports(original, a).into_iter().zip(ports(folded, b)));
         }
         FuncWitness::of(original, folded, registry, &pairs, &values)

@@ -183,6 +183,12 @@ pub enum LayoutError {
 }
 
 impl LayoutError {
+    pub(crate) fn overflow(shape: &[u64]) -> LayoutError {
+        LayoutError::Overflow {
+            shape: shape.to_vec(),
+        }
+    }
+
     /// The key of the encoding whose value is wrong, and the byte offset in a string value.
     #[must_use]
     pub fn place(&self) -> (Option<&str>, usize) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::error::LayoutError;
 use crate::modes::Mode;
 use crate::notation::block::BlockNotation;
-use crate::notation::fields::permutation;
+use crate::notation::fields::{as_ints, permutation};
 use crate::notation::{Notation, NotationKind, simplest};
 use crate::placement::Placement;
 
@@ -96,10 +96,7 @@ impl Layout {
         elem_bits: u32,
         order: &[usize],
     ) -> Result<Layout, LayoutError> {
-        let ints: Vec<i64> = order
-            .iter()
-            .map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX))
-            .collect();
+        let ints = as_ints(order);
         let order = permutation("order", &ints, shape.len())?;
         Layout::new(
             Notation::Block(BlockNotation::simple(order, Vec::new())),

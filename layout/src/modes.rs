@@ -30,9 +30,7 @@ impl Placement {
         elem_bits: u32,
         modes: &[Mode],
     ) -> Result<Placement, LayoutError> {
-        let overflow = || LayoutError::Overflow {
-            shape: shape.to_vec(),
-        };
+        let overflow = || LayoutError::overflow(shape);
         let elements = element_count(shape).ok_or_else(overflow)?;
         if elements == 0 {
             return Ok(Placement::row_major(shape, elem_bits));

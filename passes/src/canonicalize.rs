@@ -104,11 +104,7 @@ impl Pass for Canonicalize {
         for func in &mut module.funcs {
             changed |= sweep(func, &effects);
         }
-        Ok(Outcome::from(if changed {
-            Changed::Yes
-        } else {
-            Changed::No
-        }))
+        Ok(Changed::from(changed).into())
     }
 }
 

@@ -977,11 +977,13 @@ mod tests {
         let of_none = of_m.replace("{", "{generations=['b'],");
         let text = format!("{}{of_none}", row("'conv'", "x", "{}"));
         assert!(refused(&text).contains("names the generation `b`"));
-        for factor in ["-0.001", "-1.0", "0.0001", "1001", "nan", "inf"] {
+        for factor in [
+            "0", "0.00", "-0.001", "-1.0", "0.0001", "1001", "nan", "inf",
+        ] {
             let take = format!("{{lanes=['k'],price={{port='left',factor={factor}}}}}");
             let text = format!("{format}{}", row("'conv'", "x", &take));
             assert!(
-                refused(&text).contains("wanted 0 or one from 0.001 to 1000"),
+                refused(&text).contains("wanted one from 0.001 to 1000"),
                 "{factor}"
             );
         }

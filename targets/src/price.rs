@@ -51,7 +51,9 @@ impl Factor {
 
 /// A number that is no factor of a price.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("found a factor of {0}, wanted 0 or one from 0.001 to 1000")]
+#[error(
+    "found a factor of {0}, wanted one from 0.001 to 1000; layouts that cost nothing have no price"
+)]
 pub struct FactorError(f64);
 
 impl TryFrom<f64> for Factor {
@@ -59,18 +61,15 @@ impl TryFrom<f64> for Factor {
 
     fn try_from(factor: f64) -> Result<Factor, FactorError> {
         let thousandths = (factor * 1000.0).round();
-        // Whole numbers of this size are exact in both types.
-        let whole = (1..=1_000_000u32).contains(&(thousandths as u32));
-        match whole && thousandths.fract() == 0.0 && factor.is_finite() && 0.0 < factor {
-            true if factor <= 1000.0 => Ok(Factor(u64::from(thousandths as u32))),
-            _ if factor.to_bits() == 0 => Ok(Factor(0)),
+        // Whole numbers of this size are exact in both types. The cast of a number that is out of range saturates.
+        match thousandths as u32 {
+            whole @ 1..=1_000_000 if factor <= 1000.0 => Ok(Factor(u64::from(whole))),
             _ => Err(FactorError(factor)),
         }
     }
 }
 
-/// The price of an alternative: a factor of the physical bytes of one port. 0 means that it was measured to cost
-/// nothing.
+/// The price of an alternative: a factor of the physical bytes of one port.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
@@ -91,9 +90,6 @@ impl Price {
     /// In words.
     #[must_use]
     pub fn describe(self) -> String {
-        if self.factor.0 == 0 {
-            return "measured to cost nothing".to_owned();
-        }
         let (whole, rest) = (self.factor.0 / 1000, self.factor.0 % 1000);
         let rest = format!("{rest:03}");
         let rest = rest.trim_end_matches('0');

@@ -92,7 +92,8 @@ pub enum When {
 
 impl When {
     /// The operations that it is for, in words.
-    pub(crate) fn describe(self) -> &'static str {
+    #[must_use]
+    pub fn describe(self) -> &'static str {
         match self {
             When::Pointwise => "where only channels are mixed",
             When::Depthwise => "where each channel is for itself",

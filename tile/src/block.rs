@@ -7,6 +7,7 @@
 //! Source: Pallas, "Grids and BlockSpecs" (`slices_for_invocation`), and the block-shape check of
 //! its TPU lowering.
 
+use crate::plan::Order;
 use std::fmt;
 use thiserror::Error;
 
@@ -502,30 +503,9 @@ fn inside(
     })
 }
 
-/// The orders in which the programs of a grid axis may run.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Semantics {
-    /// In any order, on several cores at a time.
-    Parallel,
-    /// One after another, in order.
-    #[default]
-    Arbitrary,
-}
-
-impl Semantics {
-    /// Pallas's word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Semantics::Parallel => "parallel",
-            Semantics::Arbitrary => "arbitrary",
-        }
-    }
-}
-
 /// Checks that every output block is written by consecutive programs only, and by one program of each parallel axis.
 ///
-/// `block_of` gives the number of the output block of a program; `semantics` has one entry per axis. A block is sent to
+/// `block_of` gives the number of the output block of a program; `orders` has one entry per axis. A block is sent to
 /// memory when the index changes, and is not fetched back. A block that is written, left and written again therefore
 /// loses its first contents. The cost is linear in the number of programs, apart from the search for a block seen
 /// before.
@@ -534,7 +514,7 @@ impl Semantics {
 /// The first block that is returned to, or that several programs of a parallel axis write.
 pub fn check_revisits(
     grid: &Grid,
-    semantics: &[Semantics],
+    orders: &[Order],
     mut block_of: impl FnMut(&[i64]) -> Vec<i64>,
 ) -> Result<(), BlockError> {
     let mut left = std::collections::BTreeMap::new();
@@ -544,8 +524,7 @@ pub fn check_revisits(
         if let Some((open, before)) = current.take() {
             if open == block {
                 let crossed = |axis: &usize| {
-                    semantics.get(*axis) == Some(&Semantics::Parallel)
-                        && before[*axis] != program[*axis]
+                    orders.get(*axis) == Some(&Order::Parallel) && before[*axis] != program[*axis]
                 };
                 if let Some(axis) = (0..program.len()).find(crossed) {
                     return Err(BlockError::ParallelRevisit { block, axis });

@@ -83,35 +83,32 @@ impl Expr {
         if self.terms.is_empty() {
             return other.offset(self.constant);
         }
-        let mut terms = Terms::with_capacity(self.terms.len() + other.terms.len());
-        let (mut a, mut b) = (self.terms.iter().peekable(), other.terms.iter().peekable());
-        loop {
-            match (a.peek(), b.peek()) {
-                (Some((x, n)), Some((y, m))) if x == y => {
-                    terms.push((x.clone(), n.saturating_add(*m)));
-                    a.next();
-                    b.next();
-                }
-                (Some(&x), Some(&y)) if x.0 < y.0 => {
-                    terms.push(x.clone());
-                    a.next();
-                }
-                (_, Some(&y)) => {
-                    terms.push(y.clone());
-                    b.next();
-                }
-                (Some(&x), None) => {
-                    terms.push(x.clone());
-                    a.next();
-                }
-                (None, None) => break,
-            }
-        }
-        terms.retain(|(_, n)| *n != 0);
+        let terms = self.factors(other).filter_map(|(atom, n, m)| {
+            let n = n.saturating_add(m);
+            (n != 0).then(|| (atom.clone(), n))
+        });
         Expr {
-            terms,
+            terms: terms.collect(),
             constant: self.constant.saturating_add(other.constant),
         }
+    }
+
+    /// The terms of both expressions in order, each with its factor in one and in the other.
+    fn factors<'a>(&'a self, other: &'a Expr) -> impl Iterator<Item = (&'a Atom, i64, i64)> {
+        let (mut a, mut b) = (self.terms.iter().peekable(), other.terms.iter().peekable());
+        std::iter::from_fn(move || {
+            let order = match (a.peek(), b.peek()) {
+                (Some((x, _)), Some((y, _))) => x.cmp(y),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => return None,
+            };
+            let left = if order.is_le() { a.next() } else { None };
+            let right = if order.is_ge() { b.next() } else { None };
+            let (atom, _) = left.or(right)?;
+            let factor = |term: Option<&(Atom, i64)>| term.map_or(0, |(_, n)| *n);
+            Some((atom, factor(left), factor(right)))
+        })
     }
 
     /// The sum with a number.
@@ -238,46 +235,17 @@ impl Expr {
     /// The least and the greatest value over a grid of these extents. They are exact if no index is in two terms.
     #[must_use]
     pub fn range(&self, grid: &[u64]) -> (i64, i64) {
-        let (mut low, mut high) = (self.constant, self.constant);
-        for (atom, n) in &self.terms {
-            let (a, b) = atom.range(grid);
-            let (a, b) = (a.saturating_mul(*n), b.saturating_mul(*n));
-            low = low.saturating_add(a.min(b));
-            high = high.saturating_add(a.max(b));
-        }
-        (low, high)
+        let terms = self.terms.iter().map(|(atom, n)| (atom, *n));
+        range_of(self.constant, terms, grid)
     }
 
     /// The least and the greatest value of the difference `self - other`, as [`Expr::range`] of [`Expr::minus`].
     #[must_use]
     pub fn range_of_minus(&self, other: &Expr, grid: &[u64]) -> (i64, i64) {
         let constant = self.constant.saturating_sub(other.constant);
-        let (mut low, mut high) = (constant, constant);
-        let mut add = |atom: &Atom, n: i64| {
-            if n != 0 {
-                let (a, b) = atom.range(grid);
-                let (a, b) = (a.saturating_mul(n), b.saturating_mul(n));
-                low = low.saturating_add(a.min(b));
-                high = high.saturating_add(a.max(b));
-            }
-        };
-        let (mut a, mut b) = (self.terms.iter().peekable(), other.terms.iter().peekable());
-        loop {
-            let order = match (a.peek(), b.peek()) {
-                (Some((x, _)), Some((y, _))) => x.cmp(y),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (None, None) => return (low, high),
-            };
-            let left = if order.is_le() { a.next() } else { None };
-            let right = if order.is_ge() { b.next() } else { None };
-            match (left, right) {
-                (Some((atom, n)), Some((_, m))) => add(atom, n.saturating_sub(*m)),
-                (Some((atom, n)), None) => add(atom, *n),
-                (None, Some((atom, n))) => add(atom, n.saturating_neg()),
-                (None, None) => {}
-            }
-        }
+        let terms = self.factors(other);
+        let terms = terms.map(|(atom, n, m)| (atom, n.saturating_sub(m)));
+        range_of(constant, terms.filter(|(_, n)| *n != 0), grid)
     }
 
     /// `step` and `least` such that every value is `least` plus a multiple of `step`. `step` is as large as possible,
@@ -373,6 +341,19 @@ impl Expr {
             Err(reader.error("`+`, `-`, `*`, `floordiv`, `mod` or the end"))
         }
     }
+}
+
+/// The least and the greatest value of a sum, if no index is in two terms.
+fn range_of<'a>(
+    constant: i64,
+    terms: impl Iterator<Item = (&'a Atom, i64)>,
+    grid: &[u64],
+) -> (i64, i64) {
+    terms.fold((constant, constant), |(low, high), (atom, n)| {
+        let (a, b) = atom.range(grid);
+        let (a, b) = (a.saturating_mul(n), b.saturating_mul(n));
+        (low.saturating_add(a.min(b)), high.saturating_add(a.max(b)))
+    })
 }
 
 impl Atom {

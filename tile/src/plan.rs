@@ -48,12 +48,12 @@ pub struct Plan {
 }
 
 /// A grid and the operations that run once per program of it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Group {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group<T = Op> {
     /// The axes, the last one fastest.
     pub axes: Vec<Axis>,
     /// The operations, in execution order.
-    pub ops: Vec<Op>,
+    pub ops: Vec<T>,
 }
 
 /// One axis of a grid.
@@ -156,7 +156,7 @@ impl Order {
     }
 }
 
-impl Group {
+impl<T> Group<T> {
     /// The extents of the axes.
     #[must_use]
     pub fn grid(&self) -> Vec<u64> {

@@ -144,7 +144,7 @@ impl Tiling for IterationDomain {
         let mut exact = true;
         for (r, ((tile, dims), shape)) in results.iter().zip(&self.results).zip(shapes).enumerate()
         {
-            exact &= self.inverse(dims, &tile.0, shape, grid, &mut |dim, id, span| {
+            exact &= inverse(dims, &tile.0, shape, grid, &mut |dim, id, span| {
                 let span = match id {
                     Some(id) => (id, span),
                     None => {
@@ -160,7 +160,7 @@ impl Tiling for IterationDomain {
                 let (id, span) = span;
                 match &steps[id] {
                     // Two results are different parts of one loop: take the steps of both.
-                    Some(other) if *other != span && self.are_parts(by[id], r, dim) => {
+                    Some(other) if *other != span && are_parts(self, by[id], r, dim) => {
                         steps[id] = Some(other.union(&span, grid));
                         Ok(())
                     }
@@ -202,12 +202,8 @@ impl Tiling for IterationDomain {
         for (id, span) in reductions.into_iter().zip(reduce) {
             steps[id] = Some(span.clone());
         }
-        let all = steps.into_iter().zip(&self.loops);
-        let spans = all.map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)));
-        Ok(Steps {
-            spans: spans.collect(),
-            exact,
-        })
+        let spans = filled(self, steps);
+        Ok(Steps { spans, exact })
     }
 
     fn made_for(
@@ -248,17 +244,13 @@ impl Tiling for IterationDomain {
                 }
                 Ok::<(), ()>(())
             };
-            let _ = self.inverse(dims, &tile.0, shape, grid, set);
+            let _ = inverse(dims, &tile.0, shape, grid, set);
         }
         if let Some((id, _)) = self.online() {
             steps[id] = None;
         }
-        let all = steps.into_iter().zip(&self.loops);
-        let spans: Vec<Span> = all
-            .map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)))
-            .collect();
         let steps = Steps {
-            spans,
+            spans: filled(self, steps),
             exact: false,
         };
         let made = shapes.iter().enumerate();
@@ -276,12 +268,12 @@ impl Tiling for IterationDomain {
 
     fn operand(&self, operand: usize, steps: &Steps, shape: &[u64], grid: &[u64]) -> Region {
         let dims = self.operands.get(operand).map_or(&[][..], Vec::as_slice);
-        self.forward(dims, &steps.spans, shape, grid)
+        forward(self, dims, &steps.spans, shape, grid)
     }
 
     fn result(&self, result: usize, steps: &Steps, shape: &[u64], grid: &[u64]) -> Region {
         let dims = self.results.get(result).map_or(&[][..], Vec::as_slice);
-        self.forward(dims, &steps.spans, shape, grid)
+        forward(self, dims, &steps.spans, shape, grid)
     }
 
     fn steps_within(
@@ -293,7 +285,7 @@ impl Tiling for IterationDomain {
     ) -> Option<Steps> {
         let dims = self.operands.get(operand)?;
         let mut steps: Vec<Option<Span>> = vec![None; self.loops.len()];
-        let plain: Vec<(usize, IndexExpr, Span)> = self.narrowed(dims, tile, shape, grid)?;
+        let plain: Vec<(usize, IndexExpr, Span)> = narrowed(self, dims, tile, shape, grid)?;
         let indices: Vec<IndexExpr> = plain.iter().map(|(_, i, _)| i.clone()).collect();
         let spans: Vec<Span> = plain.iter().map(|(.., s)| s.clone()).collect();
         let sizes: Vec<u64> = plain.iter().map(|&(d, ..)| shape[d]).collect();
@@ -307,231 +299,220 @@ impl Tiling for IterationDomain {
                 }
             },
         };
-        let exact = self.inverse(&indices, &spans, &sizes, grid, set).ok()?;
+        let exact = inverse(&indices, &spans, &sizes, grid, set).ok()?;
         let cut = |(id, size): (usize, u64)| steps[id].as_ref().is_some_and(|s| !s.is_whole(size));
         if self.online().is_some_and(cut) {
             return None;
         }
-        let all = steps.into_iter().zip(&self.loops);
-        let spans = all.map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)));
-        let spans = spans.collect();
+        let spans = filled(self, steps);
         Some(Steps { spans, exact })
     }
 }
 
-/// Helpers that [`Tiling`] shares.
-trait Boxes {
-    /// Returns whether a dimension is another part of the loop in one result than in the other, as in the results of a
-    /// split.
-    fn are_parts(&self, one: usize, other: usize, dim: usize) -> bool;
-
-    /// Inverts index expressions: calls `set` with the steps of each loop that a tile of an operand or result fixes, or
-    /// with no loop if a dimension is cut that must not be cut.
-    ///
-    /// A sum of loops is divided by its strides, the greatest first. Digits of one loop may be in several dimensions,
-    /// and none of them alone fixes the loop; they are collected and joined at the end. Returns whether the steps make
-    /// exactly the tile; if not, they cover more.
-    fn inverse<E>(
-        &self,
-        dims: &[IndexExpr],
-        tile: &[Span],
-        shape: &[u64],
-        grid: &[u64],
-        set: &mut dyn FnMut(usize, Option<usize>, Span) -> Result<(), E>,
-    ) -> Result<bool, E>;
-
-    fn forward(&self, dims: &[IndexExpr], steps: &[Span], shape: &[u64], grid: &[u64]) -> Region;
-
-    /// The span of one dimension and the number of its elements that are needed.
-    fn dimension(&self, index: &IndexExpr, steps: &[Span], size: u64, grid: &[u64]) -> (Span, u64);
-
-    /// The dimensions of an operand reduced by the overlap of windows. For an index `p * stride + k - low` over a part
-    /// of the dimension, this is the part of `p` for which all `k` lie in it. A dimension that is read whole gives no
-    /// bound.
-    fn narrowed(
-        &self,
-        dims: &[IndexExpr],
-        tile: &Tile,
-        shape: &[u64],
-        grid: &[u64],
-    ) -> Option<Vec<(usize, IndexExpr, Span)>>;
+/// Returns whether a dimension is another part of the loop in one result than in the other, as in the results of a
+/// split.
+fn are_parts(domain: &IterationDomain, one: usize, other: usize, dim: usize) -> bool {
+    one != other && domain.results[one].get(dim) != domain.results[other].get(dim)
 }
 
-impl Boxes for IterationDomain {
-    fn are_parts(&self, one: usize, other: usize, dim: usize) -> bool {
-        one != other && self.results[one].get(dim) != self.results[other].get(dim)
-    }
-
-    fn inverse<E>(
-        &self,
-        dims: &[IndexExpr],
-        tile: &[Span],
-        shape: &[u64],
-        grid: &[u64],
-        set: &mut dyn FnMut(usize, Option<usize>, Span) -> Result<(), E>,
-    ) -> Result<bool, E> {
-        let mut exact = true;
-        // The digits of one loop, most significant first, are in several dimensions.
-        let mut digits: Vec<Digits> = Vec::new();
-        for (d, (index, span)) in dims.iter().zip(tile).enumerate() {
-            match index {
-                IndexExpr::Sum { terms, offset } => {
-                    let mut rest = Span::new(span.start.offset(-offset), span.extent);
-                    for (n, &(id, stride)) in terms.iter().enumerate() {
-                        let last = n + 1 == terms.len();
-                        let Ok(by) = u64::try_from(stride) else {
-                            continue;
-                        };
-                        if last && by == 1 {
-                            set(d, Some(id), rest.clone())?;
-                            break;
-                        }
-                        let (outer, inner, fits) = rest.divide(by, grid);
-                        exact &= fits;
-                        set(d, Some(id), outer)?;
-                        rest = inner;
-                    }
-                }
-                IndexExpr::Digit { of, by, .. } => {
-                    let part = (*by, span.clone());
-                    match digits.iter_mut().find(|known| known.id == *of) {
-                        Some(known) => known.parts.push(part),
-                        None => digits.push(Digits {
-                            id: *of,
-                            dim: d,
-                            parts: vec![part],
-                        }),
-                    }
-                }
-                IndexExpr::Whole => {
-                    let size = shape.get(d).copied().unwrap_or(1);
-                    if !span.is_whole(size) {
-                        set(d, None, span.clone())?;
-                    }
-                }
-            }
-        }
-        for Digits { id, dim, parts } in digits {
-            let mut start = Expr::default();
-            let (mut last, mut product) = (0u64, 1u64);
-            for (by, span) in parts {
-                product = product.saturating_mul(span.extent);
-                let stride = i64::try_from(by).unwrap_or(i64::MAX);
-                start = start.plus(&span.start.times(stride));
-                last = last.saturating_add(span.extent.saturating_sub(1).saturating_mul(by));
-            }
-            let extent = last.saturating_add(1);
-            exact &= product == extent;
-            set(dim, Some(id), Span::new(start, extent))?;
-        }
-        Ok(exact)
-    }
-
-    fn forward(&self, dims: &[IndexExpr], steps: &[Span], shape: &[u64], grid: &[u64]) -> Region {
-        let mut spans = Vec::with_capacity(dims.len());
-        let mut needed = 1u64;
-        for (index, &size) in dims.iter().zip(shape) {
-            let (span, count) = self.dimension(index, steps, size, grid);
-            needed = needed.saturating_mul(count.min(span.extent));
-            spans.push(span);
-        }
-        let tile = Tile(spans).bounded(shape, grid);
-        let needed = needed.min(tile.elements());
-        Region { tile, needed }
-    }
-
-    fn dimension(&self, index: &IndexExpr, steps: &[Span], size: u64, grid: &[u64]) -> (Span, u64) {
+/// Inverts index expressions: calls `set` with the steps of each loop that a tile of an operand or result fixes, or
+/// with no loop if a dimension is cut that must not be cut.
+///
+/// A sum of loops is divided by its strides, the greatest first. Digits of one loop may be in several dimensions,
+/// and none of them alone fixes the loop; they are collected and joined at the end. Returns whether the steps make
+/// exactly the tile; if not, they cover more.
+fn inverse<E>(
+    dims: &[IndexExpr],
+    tile: &[Span],
+    shape: &[u64],
+    grid: &[u64],
+    set: &mut dyn FnMut(usize, Option<usize>, Span) -> Result<(), E>,
+) -> Result<bool, E> {
+    let mut exact = true;
+    // The digits of one loop, most significant first, are in several dimensions.
+    let mut digits: Vec<Digits> = Vec::new();
+    for (d, (index, span)) in dims.iter().zip(tile).enumerate() {
         match index {
-            IndexExpr::Whole => (Span::whole(size), size),
             IndexExpr::Sum { terms, offset } => {
-                let mut start = Expr::number(*offset);
-                let (mut extent, mut needed) = (1u64, 1u64);
-                for &(id, stride) in terms {
-                    let Some(step) = steps.get(id) else { continue };
-                    let last = step.extent.saturating_sub(1);
-                    let from = if stride < 0 {
-                        let last = i64::try_from(last).unwrap_or(i64::MAX);
-                        step.start.offset(last)
-                    } else {
-                        step.start.clone()
+                let mut rest = Span::new(span.start.offset(-offset), span.extent);
+                for (n, &(id, stride)) in terms.iter().enumerate() {
+                    let last = n + 1 == terms.len();
+                    let Ok(by) = u64::try_from(stride) else {
+                        continue;
                     };
-                    start = start.plus(&from.times(stride));
-                    extent = extent.saturating_add(last.saturating_mul(stride.unsigned_abs()));
-                    needed = needed.saturating_mul(step.extent);
+                    if last && by == 1 {
+                        set(d, Some(id), rest.clone())?;
+                        break;
+                    }
+                    let (outer, inner, fits) = rest.divide(by, grid);
+                    exact &= fits;
+                    set(d, Some(id), outer)?;
+                    rest = inner;
                 }
-                (Span::new(start, extent), needed)
             }
-            IndexExpr::Digit { of, by, extent } => {
-                let step = steps.get(*of).cloned().unwrap_or_else(|| Span::whole(1));
-                let (quotient, _, _) = step.divide(*by, grid);
-                let total = self.loops.get(*of).map_or(1, |l| l.extent);
-                if total <= by.saturating_mul(*extent) {
-                    return (quotient.clone(), quotient.extent);
+            IndexExpr::Digit { of, by, .. } => {
+                let part = (*by, span.clone());
+                match digits.iter_mut().find(|known| known.id == *of) {
+                    Some(known) => known.parts.push(part),
+                    None => digits.push(Digits {
+                        id: *of,
+                        dim: d,
+                        parts: vec![part],
+                    }),
                 }
-                let (_, digit, _) = quotient.divide(*extent, grid);
-                (digit.clone(), digit.extent)
+            }
+            IndexExpr::Whole => {
+                let size = shape.get(d).copied().unwrap_or(1);
+                if !span.is_whole(size) {
+                    set(d, None, span.clone())?;
+                }
             }
         }
     }
+    for Digits { id, dim, parts } in digits {
+        let mut start = Expr::default();
+        let (mut last, mut product) = (0u64, 1u64);
+        for (by, span) in parts {
+            product = product.saturating_mul(span.extent);
+            let stride = i64::try_from(by).unwrap_or(i64::MAX);
+            start = start.plus(&span.start.times(stride));
+            last = last.saturating_add(span.extent.saturating_sub(1).saturating_mul(by));
+        }
+        let extent = last.saturating_add(1);
+        exact &= product == extent;
+        set(dim, Some(id), Span::new(start, extent))?;
+    }
+    Ok(exact)
+}
 
-    fn narrowed(
-        &self,
-        dims: &[IndexExpr],
-        tile: &Tile,
-        shape: &[u64],
-        grid: &[u64],
-    ) -> Option<Vec<(usize, IndexExpr, Span)>> {
-        let mut out = Vec::with_capacity(dims.len());
-        for (d, ((index, span), &size)) in dims.iter().zip(&tile.0).zip(shape).enumerate() {
-            if span.is_whole(size) {
-                continue;
-            }
-            let IndexExpr::Sum { terms, offset } = index else {
-                out.push((d, index.clone(), span.clone()));
-                continue;
-            };
-            let inner = |&&(id, _): &&(usize, i64)| self.loops[id].kind == LoopKind::Inner;
-            let reach: u64 = terms
-                .iter()
-                .filter(inner)
-                .map(|&(id, stride)| {
-                    (self.loops[id].extent - 1).saturating_mul(stride.unsigned_abs())
-                })
-                .sum();
-            let outer: Vec<(usize, i64)> = terms.iter().filter(|t| !inner(t)).copied().collect();
-            if reach == 0 && *offset == 0 && outer.iter().all(|t| 0 < t.1) {
-                out.push((
-                    d,
-                    IndexExpr::Sum {
-                        terms: outer,
-                        offset: 0,
-                    },
-                    span.clone(),
-                ));
-                continue;
-            }
-            let &[(id, stride)] = outer.as_slice() else {
-                return None;
-            };
-            let by = u64::try_from(stride).ok().filter(|n| 0 < *n)?;
-            let room = span.extent.checked_sub(reach.checked_add(1)?)?;
-            // The first step at or after the start of the part.
-            let start = span.start.offset(-offset);
-            let (step, least) = start.steps();
-            let aligned = step % stride == 0 && least % stride == 0;
-            let extent = if aligned {
-                room / by + 1
-            } else {
-                (room.checked_sub(by - 1)?) / by + 1
-            };
-            let first = start.offset(stride - 1).floordiv(stride, grid);
-            let first = if aligned {
-                start.floordiv(stride, grid)
-            } else {
-                first
-            };
-            out.push((d, IndexExpr::of(id), Span::new(first, extent)));
-        }
-        Some(out)
+/// The tile of an operand or result for these steps of the loops.
+fn forward(
+    domain: &IterationDomain,
+    dims: &[IndexExpr],
+    steps: &[Span],
+    shape: &[u64],
+    grid: &[u64],
+) -> Region {
+    let mut spans = Vec::with_capacity(dims.len());
+    let mut needed = 1u64;
+    for (index, &size) in dims.iter().zip(shape) {
+        let (span, count) = dimension(domain, index, steps, size, grid);
+        needed = needed.saturating_mul(count.min(span.extent));
+        spans.push(span);
     }
+    let tile = Tile(spans).bounded(shape, grid);
+    let needed = needed.min(tile.elements());
+    Region { tile, needed }
+}
+
+/// The span of one dimension and the number of its elements that are needed.
+fn dimension(
+    domain: &IterationDomain,
+    index: &IndexExpr,
+    steps: &[Span],
+    size: u64,
+    grid: &[u64],
+) -> (Span, u64) {
+    match index {
+        IndexExpr::Whole => (Span::whole(size), size),
+        IndexExpr::Sum { terms, offset } => {
+            let mut start = Expr::number(*offset);
+            let (mut extent, mut needed) = (1u64, 1u64);
+            for &(id, stride) in terms {
+                let Some(step) = steps.get(id) else { continue };
+                let last = step.extent.saturating_sub(1);
+                let from = if stride < 0 {
+                    let last = i64::try_from(last).unwrap_or(i64::MAX);
+                    step.start.offset(last)
+                } else {
+                    step.start.clone()
+                };
+                start = start.plus(&from.times(stride));
+                extent = extent.saturating_add(last.saturating_mul(stride.unsigned_abs()));
+                needed = needed.saturating_mul(step.extent);
+            }
+            (Span::new(start, extent), needed)
+        }
+        IndexExpr::Digit { of, by, extent } => {
+            let step = steps.get(*of).cloned().unwrap_or_else(|| Span::whole(1));
+            let (quotient, _, _) = step.divide(*by, grid);
+            let total = domain.loops.get(*of).map_or(1, |l| l.extent);
+            if total <= by.saturating_mul(*extent) {
+                return (quotient.clone(), quotient.extent);
+            }
+            let (_, digit, _) = quotient.divide(*extent, grid);
+            (digit.clone(), digit.extent)
+        }
+    }
+}
+
+/// The dimensions of an operand reduced by the overlap of windows. For an index `p * stride + k - low` over a part
+/// of the dimension, this is the part of `p` for which all `k` lie in it. A dimension that is read whole gives no
+/// bound.
+fn narrowed(
+    domain: &IterationDomain,
+    dims: &[IndexExpr],
+    tile: &Tile,
+    shape: &[u64],
+    grid: &[u64],
+) -> Option<Vec<(usize, IndexExpr, Span)>> {
+    let mut out = Vec::with_capacity(dims.len());
+    for (d, ((index, span), &size)) in dims.iter().zip(&tile.0).zip(shape).enumerate() {
+        if span.is_whole(size) {
+            continue;
+        }
+        let IndexExpr::Sum { terms, offset } = index else {
+            out.push((d, index.clone(), span.clone()));
+            continue;
+        };
+        let inner = |&&(id, _): &&(usize, i64)| domain.loops[id].kind == LoopKind::Inner;
+        let reach: u64 = terms
+            .iter()
+            .filter(inner)
+            .map(|&(id, stride)| {
+                (domain.loops[id].extent - 1).saturating_mul(stride.unsigned_abs())
+            })
+            .sum();
+        let outer: Vec<(usize, i64)> = terms.iter().filter(|t| !inner(t)).copied().collect();
+        if reach == 0 && *offset == 0 && outer.iter().all(|t| 0 < t.1) {
+            out.push((
+                d,
+                IndexExpr::Sum {
+                    terms: outer,
+                    offset: 0,
+                },
+                span.clone(),
+            ));
+            continue;
+        }
+        let &[(id, stride)] = outer.as_slice() else {
+            return None;
+        };
+        let by = u64::try_from(stride).ok().filter(|n| 0 < *n)?;
+        let room = span.extent.checked_sub(reach.checked_add(1)?)?;
+        // The first step at or after the start of the part.
+        let start = span.start.offset(-offset);
+        let (step, least) = start.steps();
+        let aligned = step % stride == 0 && least % stride == 0;
+        let extent = if aligned {
+            room / by + 1
+        } else {
+            (room.checked_sub(by - 1)?) / by + 1
+        };
+        let first = start.offset(stride - 1).floordiv(stride, grid);
+        let first = if aligned {
+            start.floordiv(stride, grid)
+        } else {
+            first
+        };
+        out.push((d, IndexExpr::of(id), Span::new(first, extent)));
+    }
+    Some(out)
+}
+
+/// The steps of all loops: a loop that nothing fixes runs whole.
+fn filled(domain: &IterationDomain, steps: Vec<Option<Span>>) -> Vec<Span> {
+    let all = steps.into_iter().zip(&domain.loops);
+    all.map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)))
+        .collect()
 }

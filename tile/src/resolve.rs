@@ -3,7 +3,7 @@
 use crate::check::{Limit, check_tile};
 use crate::codes;
 use crate::online::Online;
-use crate::plan::{Axis, OpTile, Order, Plan};
+use crate::plan::{Group, OpTile, Order, Plan};
 use crate::region::{Steps, Tiling};
 use crate::schedule::{GroupSchedule, OpSchedule, OperandSchedule, PartSchedule, Schedule, Source};
 use crate::span::Tile;
@@ -27,11 +27,11 @@ impl Schedule {
         plan: &Plan,
         registry: &Registry,
     ) -> Result<Schedule, Vec<Diagnostic>> {
-        let group = |axes: &Vec<Axis>| GroupSchedule {
-            axes: axes.clone(),
+        let group = |group: &Group| GroupSchedule {
+            axes: group.axes.clone(),
             ops: Vec::new(),
         };
-        let mut groups: Vec<GroupSchedule> = plan.groups.iter().map(|g| group(&g.axes)).collect();
+        let mut groups: Vec<GroupSchedule> = plan.groups.iter().map(group).collect();
         let units = resolve(func, plan, registry, &mut |number, op| {
             groups[number].ops.push(op);
         })?;

@@ -1,6 +1,6 @@
 //! The schedule of a plan: everything that follows from its tiles, resolved once for all readers.
 
-use crate::plan::Axis;
+use crate::plan::Group;
 use crate::region::Steps;
 use crate::span::{Span, Tile};
 use crate::units::Unit;
@@ -20,14 +20,8 @@ pub struct Schedule {
     pub(crate) live_outs: Vec<bool>,
 }
 
-/// The programs of one group.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GroupSchedule {
-    /// The axes of the grid, the last one fastest.
-    pub axes: Vec<Axis>,
-    /// The operations, in execution order. Constants are units of their own and never among them.
-    pub ops: Vec<OpSchedule>,
-}
+/// The programs of one group. Constants are units of their own and never among its operations.
+pub type GroupSchedule = Group<OpSchedule>;
 
 /// One operation in the programs of its group.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,20 +113,5 @@ impl Schedule {
     #[must_use]
     pub fn is_live_out(&self, value: Value) -> bool {
         self.live_outs.get(value.index()) == Some(&true)
-    }
-}
-
-impl GroupSchedule {
-    /// The extents of the axes.
-    #[must_use]
-    pub fn grid(&self) -> Vec<u64> {
-        self.axes.iter().map(|a| a.extent).collect()
-    }
-
-    /// The number of programs.
-    #[must_use]
-    pub fn programs(&self) -> u64 {
-        let extents = self.axes.iter().map(|a| a.extent);
-        extents.fold(1, u64::saturating_mul)
     }
 }

@@ -1,7 +1,7 @@
 //! Grids and blocks: slices, refusals, blocks that backends accept, revisited output blocks.
 
 use optc_tile::block::{
-    Backend, BlockDim, BlockError, BlockIndex, BlockSpec, Grid, RankOne, Semantics, check_revisits,
+    Backend, BlockDim, BlockError, BlockIndex, BlockSpec, Grid, RankOne, check_revisits,
     check_whole,
 };
 
@@ -191,7 +191,7 @@ fn gpus_want_whole_16_bytes_or_powers_of_two() {
 
 #[test]
 fn an_output_block_is_written_by_consecutive_programs() {
-    use Semantics::{Arbitrary, Parallel};
+    use optc_tile::Order::{Arbitrary, Parallel};
     let grid = Grid::new(vec![2, 3]).unwrap();
     let last = |p: &[i64]| vec![p[0]];
     let first = |p: &[i64]| vec![p[1]];

@@ -2,20 +2,13 @@
 
 use super::defect::{Defect, Part};
 use super::port::{Port, changing};
-use crate::labels::{extent, labelled, labels_of};
-use optc_ir::{Freedom, Func, Value};
+use super::site::Site;
 
 /// Checks that ports with the same labels number their tiles alike and have the same labels in lanes and rows.
-pub(super) fn common(
-    func: &Func,
-    values: &[Value],
-    freedom: &Freedom,
-    ports: &[Option<Port>],
-    part: bool,
-) -> Result<(), Defect> {
+pub(super) fn common(site: &Site<'_>, ports: &[Option<Port>]) -> Result<(), Defect> {
     let long = |port: usize| -> Vec<usize> {
-        let mut all: Vec<usize> = labels_of(freedom, port).iter().flatten().copied().collect();
-        all.retain(|&l| 1 < extent(func, values, freedom, port, l));
+        let mut all: Vec<usize> = site.labels(port).iter().flatten().copied().collect();
+        all.retain(|&l| 1 < site.extent(port, l));
         all.sort_unstable();
         all
     };
@@ -26,12 +19,12 @@ pub(super) fn common(
         };
         let sizes: Vec<(usize, u64)> = long(i)
             .into_iter()
-            .map(|l| (l, extent(func, values, freedom, i, l)))
+            .map(|l| (l, site.extent(i, l)))
             .collect();
         let Some((_, known)) = first.iter().find(|(other, _)| *other == sizes) else {
             // At a slice, a pad or a concat the extents of the dimension worked along differ.
             let same = |(_, other): &&(_, usize)| {
-                labels_of(freedom, *other) == labels_of(freedom, i) && !long(*other).is_empty()
+                site.labels(*other) == site.labels(i) && !long(*other).is_empty()
             };
             if let Some((all, known)) = first.iter().find(same)
                 && let Some(other) = &ports[*known]
@@ -41,12 +34,12 @@ pub(super) fn common(
                     cut.map(|(label, _)| *label).collect()
                 };
                 let cut = [apart(all, &sizes), apart(&sizes, all)].concat();
-                let cut = part.then_some(&cut[..]);
+                let cut = site.is_part.then_some(&cut[..]);
                 let both: Vec<usize> = long(i)
                     .into_iter()
                     .filter(|l| long(*known).contains(l))
                     .collect();
-                alike(freedom, (i, port), (*known, other), &both, cut)?;
+                alike(site, (i, port), (*known, other), &both, cut)?;
             }
             first.push((sizes, i));
             continue;
@@ -54,16 +47,14 @@ pub(super) fn common(
         let Some(other) = &ports[*known] else {
             continue;
         };
-        same_tiles(func, values, freedom, (i, port), (*known, other))?;
+        same_tiles(site, (i, port), (*known, other))?;
     }
     Ok(())
 }
 
 /// Checks that two ports with the same extents have the same labels in lanes and rows, and number their tiles alike.
 fn same_tiles(
-    func: &Func,
-    values: &[Value],
-    freedom: &Freedom,
+    site: &Site<'_>,
     (i, port): (usize, &Port),
     (known, other): (usize, &Port),
 ) -> Result<(), Defect> {
@@ -71,24 +62,19 @@ fn same_tiles(
         // Tiles of other element widths have other numbers of rows.
         let n = port.elements[place].len().min(other.elements[place].len());
         let first = |port: &Port| changing(&port.elements[place][..n]);
-        let here = labelled(freedom, i, &first(port));
-        let there = labelled(freedom, known, &first(other));
+        let here = site.labelled(i, &first(port));
+        let there = site.labelled(known, &first(other));
         if here != there {
             return Err(Defect::Dimensions(known, i, part));
         }
     }
-    let corner = |port: usize, at: Option<&Vec<u64>>| -> Option<Vec<(usize, u64)>> {
-        let labels = labels_of(freedom, port).iter();
-        let index = at?.iter();
-        let mut all: Vec<(usize, u64)> = labels
-            .zip(index)
-            .filter_map(|(l, &n)| Some(((*l)?, n)))
-            .collect();
-        all.retain(|(_, n)| *n != 0);
-        all.sort_unstable();
-        Some(all)
+    let corner = |port: usize, at: Option<&Vec<u64>>| Some(site.index(port, at?));
+    let bits = |port: usize| {
+        site.func
+            .ty(site.values[port])
+            .as_tensor()
+            .map(|ty| ty.dtype.bits())
     };
-    let bits = |port: usize| func.ty(values[port]).as_tensor().map(|ty| ty.dtype.bits());
     if bits(i) == bits(known) && port.sizes == other.sizes {
         let at = |port: usize, list: &Vec<Vec<u64>>| -> Vec<_> {
             let elements = list.iter().map(|e| corner(port, Some(e)));
@@ -118,17 +104,14 @@ fn same_tiles(
 /// Checks that two ports with different extents have their common labels in one order: in the lanes, in the rows and
 /// behind them. For a part, with the labels that it cuts, also checks that its tiles are tiles of the whole.
 pub(super) fn alike(
-    freedom: &Freedom,
+    site: &Site<'_>,
     (i, port): (usize, &Port),
     (known, other): (usize, &Port),
     both: &[usize],
     part: Option<&[usize]>,
 ) -> Result<(), Defect> {
     let names = |port: usize, dims: &[usize]| -> Vec<usize> {
-        labelled(freedom, port, dims)
-            .into_iter()
-            .flatten()
-            .collect()
+        site.labelled(port, dims).into_iter().flatten().collect()
     };
     let place = |at: usize, port: &Port, place: usize| names(at, &changing(&port.elements[place]));
     for (at, of) in Part::BOTH.into_iter().enumerate() {

@@ -2,11 +2,10 @@
 
 use super::defect::{Defect, Part};
 use super::port::{CORNERS, Port, changing};
+use super::site::Site;
 use crate::digits::digits;
-use crate::labels::{extent, labelled, labels_of, role};
-use optc_ir::{Freedom, Func, Value};
 use optc_layout::{Layout, Mode};
-use optc_target::{Alternative, Target};
+use optc_target::Alternative;
 
 /// The positions of a buffer that are sampled: some from its start, and some from each of its lines.
 pub(super) fn samples(positions: u64) -> Vec<u64> {
@@ -22,22 +21,15 @@ pub(super) fn samples(positions: u64) -> Vec<u64> {
 }
 
 /// Checks that ports with the same labels have the same elements, and the same padding, at the same positions.
-pub(super) fn same_lines(
-    func: &Func,
-    values: &[Value],
-    freedom: &Freedom,
-    ports: &[Option<Port>],
-) -> Result<(), Defect> {
+pub(super) fn same_lines(site: &Site<'_>, ports: &[Option<Port>]) -> Result<(), Defect> {
     type Sizes = Vec<(usize, u64)>;
     let mut first: Vec<(Sizes, usize)> = Vec::new();
     for (i, port) in ports.iter().enumerate() {
         let Some(layout) = port.as_ref().and_then(|p| p.line.as_ref()) else {
             continue;
         };
-        let labels = labels_of(freedom, i).iter().flatten();
-        let mut sizes: Sizes = labels
-            .map(|&l| (l, extent(func, values, freedom, i, l)))
-            .collect();
+        let labels = site.labels(i).iter().flatten();
+        let mut sizes: Sizes = labels.map(|&l| (l, site.extent(i, l))).collect();
         sizes.retain(|(_, n)| 1 < *n);
         sizes.sort_unstable();
         if sizes.is_empty() {
@@ -50,17 +42,8 @@ pub(super) fn same_lines(
         let Some(other) = ports[*known].as_ref().and_then(|p| p.line.as_ref()) else {
             continue;
         };
-        let labelled = |port: usize, layout: &Layout, p: u64| -> Option<Vec<(usize, u64)>> {
-            let index = layout.element_at(p)?;
-            let labels = labels_of(freedom, port).iter();
-            let mut all: Vec<(usize, u64)> = labels
-                .zip(index)
-                .filter_map(|(l, n)| Some(((*l)?, n)))
-                .collect();
-            all.retain(|(_, n)| *n != 0);
-            all.sort_unstable();
-            Some(all)
-        };
+        let labelled =
+            |port: usize, layout: &Layout, p: u64| Some(site.index(port, &layout.element_at(p)?));
         let mut all = samples(layout.positions().min(other.positions())).into_iter();
         let same = layout.positions() == other.positions();
         if !same || all.any(|p| labelled(i, layout, p) != labelled(*known, other, p)) {
@@ -72,13 +55,7 @@ pub(super) fn same_lines(
 
 /// Checks, on a machine of lines, that ports with different sizes have their common digits in one order. If they have
 /// the same labels, as a slice and its operand have, the digits of the innermost padded run must be at the same places.
-pub(super) fn same_digits(
-    func: &Func,
-    values: &[Value],
-    freedom: &Freedom,
-    ports: &[Option<Port>],
-    target: &Target,
-) -> Result<(), Defect> {
+pub(super) fn same_digits(site: &Site<'_>, ports: &[Option<Port>]) -> Result<(), Defect> {
     let mut known: Vec<(usize, Vec<(usize, Mode)>)> = Vec::new();
     for (i, port) in ports.iter().enumerate() {
         let layout = port.as_ref().and_then(|p| p.line.as_ref());
@@ -86,14 +63,14 @@ pub(super) fn same_digits(
         let Some(Ok(modes)) = layout.map(digits) else {
             continue;
         };
-        let labels = labels_of(freedom, i);
+        let labels = site.labels(i);
         let of = |mode: Mode| Some((labels.get(mode.dim).copied().flatten()?, mode));
         let Some(order) = modes.into_iter().map(of).collect::<Option<Vec<_>>>() else {
             continue;
         };
         if known.iter().any(|(j, other)| {
-            labels_of(freedom, *j) == labels
-                && func.ty(values[*j]) == func.ty(values[i])
+            site.labels(*j) == labels
+                && site.func.ty(site.values[*j]) == site.func.ty(site.values[i])
                 && *other == order
         }) {
             continue;
@@ -101,15 +78,15 @@ pub(super) fn same_digits(
         // The first port stands for all those with the same labels.
         let mut seen = false;
         let others = known.iter().filter(|(j, _)| {
-            let alike = labels_of(freedom, *j) == labels;
+            let alike = site.labels(*j) == labels;
             let again = alike && seen;
             seen |= alike;
             !again
         });
         for (j, other) in others {
-            let lanes = lanes_of(func, values[i], target);
-            let size = |port: usize, label: usize| extent(func, values, freedom, port, label);
-            digits_agree(freedom, (*j, other), (i, &order), lanes, &size)?;
+            let lanes = lanes_of(site, i);
+            let size = |port: usize, label: usize| site.extent(port, label);
+            digits_agree(site, (*j, other), (i, &order), lanes, &size)?;
         }
         known.push((i, order));
     }
@@ -118,7 +95,7 @@ pub(super) fn same_digits(
 
 /// The check of [`same_digits`] for two ports with these digits. `size` gives the extent of a label at a port.
 fn digits_agree(
-    freedom: &Freedom,
+    site: &Site<'_>,
     (j, other): (usize, &[(usize, Mode)]),
     (i, order): (usize, &[(usize, Mode)]),
     lanes: u64,
@@ -128,8 +105,8 @@ fn digits_agree(
     {
         return Err(Defect::Order(j, i));
     }
-    let labels = labels_of(freedom, i);
-    if labels_of(freedom, j) != labels {
+    let labels = site.labels(i);
+    if site.labels(j) != labels {
         return Ok(());
     }
     let whole = |order: &[(usize, Mode)]| {
@@ -171,9 +148,10 @@ fn common_digits(order: &[(usize, Mode)], than: impl Fn(usize) -> u64) -> Vec<(u
 }
 
 /// The number of lanes of the target's lines for a value.
-pub(super) fn lanes_of(func: &Func, value: Value, target: &Target) -> u64 {
-    let bits = func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
-    let tiles = target.full_tiles(bits.unwrap_or(32));
+pub(super) fn lanes_of(site: &Site<'_>, port: usize) -> u64 {
+    let ty = site.func.ty(site.values[port]).as_tensor();
+    let bits = ty.map(|ty| ty.dtype.bits());
+    let tiles = site.target.full_tiles(bits.unwrap_or(32));
     tiles.first().and_then(|t| t.last().copied()).unwrap_or(1)
 }
 
@@ -231,8 +209,8 @@ pub(super) fn same_run_of_part(
 }
 
 /// Checks that the first positions of the ports with the most labels are a run of one dimension, padding counted.
-pub(super) fn has_runs(freedom: &Freedom, ports: &[Option<Port>], run: u64) -> Result<(), Defect> {
-    let n = |port: usize| labels_of(freedom, port).iter().flatten().count();
+pub(super) fn has_runs(site: &Site<'_>, ports: &[Option<Port>], run: u64) -> Result<(), Defect> {
+    let n = |port: usize| site.labels(port).iter().flatten().count();
     let most = (0..ports.len()).map(n).max().unwrap_or(0);
     for (i, port) in ports.iter().enumerate().filter(|(i, _)| n(*i) == most) {
         let Some(layout) = port.as_ref().and_then(|p| p.line.as_ref()) else {
@@ -250,34 +228,26 @@ pub(super) fn has_runs(freedom: &Freedom, ports: &[Option<Port>], run: u64) -> R
 /// Checks that each line of lanes of a port, the first and others, holds elements along one of the roles that the
 /// alternative lists there, and that ports have the same run of a label that both have in their lanes.
 pub(super) fn lines_by_roles(
-    func: &Func,
-    values: &[Value],
-    freedom: &Freedom,
+    site: &Site<'_>,
     ports: &[Option<Port>],
     alternative: &Alternative,
-    target: &Target,
 ) -> Result<(), Defect> {
-    let n_operands = freedom.operands.len();
     let mut lanes_of: Vec<Option<Vec<Vec<u64>>>> = Vec::with_capacity(ports.len());
     for (i, port) in ports.iter().enumerate() {
         let layout = port.as_ref().and_then(|p| p.line.as_ref());
-        let rule = alternative.port(i, n_operands);
+        let rule = site.rule(alternative, i);
         let (Some(layout), Some(listed)) = (layout, rule.lanes) else {
             lanes_of.push(None);
             continue;
         };
-        let labels = labels_of(freedom, i).iter().flatten();
-        let mut long = labels.filter(|&&l| 1 < extent(func, values, freedom, i, l));
-        let covered = |l: &usize| {
-            listed
-                .iter()
-                .any(|r| r.covers(role(freedom, *l, n_operands)))
-        };
+        let labels = site.labels(i).iter().flatten();
+        let mut long = labels.filter(|&&l| 1 < site.extent(i, l));
+        let covered = |l: &usize| listed.iter().any(|r| r.covers(site.role(*l)));
         if !long.any(covered) {
             lanes_of.push(None);
             continue;
         }
-        let tiles = target.full_tiles(layout.elem_bits());
+        let tiles = site.target.full_tiles(layout.elem_bits());
         let lanes = tiles.first().and_then(|t| t.last().copied()).unwrap_or(1);
         if !layout.positions().is_multiple_of(lanes) {
             return Err(Defect::NoLines { port: i, lanes });
@@ -293,19 +263,15 @@ pub(super) fn lines_by_roles(
         let spread = (0..CORNERS).map(|k| k.saturating_mul(step));
         for k in near.chain(spread.filter(|&k| k < count)).chain([count - 1]) {
             let dims = changing(&line(k));
-            let mut roles = labelled(freedom, i, &dims).into_iter();
-            let one = roles
-                .clone()
-                .next()
-                .flatten()
-                .map(|l| role(freedom, l, n_operands));
+            let mut roles = site.labelled(i, &dims).into_iter();
+            let one = roles.clone().next().flatten().map(|l| site.role(l));
             let Some(one) = one else {
                 if dims.is_empty() {
                     continue;
                 }
                 return Err(Defect::NoRole(i, Part::Lanes));
             };
-            if roles.any(|l| l.map(|l| role(freedom, l, n_operands)) != Some(one)) {
+            if roles.any(|l| l.map(|l| site.role(l)) != Some(one)) {
                 return Err(Defect::TwoRoles(i, Part::Lanes));
             }
             if !listed.iter().any(|r| r.covers(one)) {
@@ -316,9 +282,9 @@ pub(super) fn lines_by_roles(
     }
     for i in 0..ports.len() {
         for j in 0..i {
-            let aside = [i, j].iter().any(|p| (2..n_operands).contains(p));
+            let aside = site.is_aside(i) || site.is_aside(j);
             if let (false, Some(a), Some(b)) = (aside, &lanes_of[j], &lanes_of[i])
-                && !same_run(func, values, freedom, (j, a), (i, b))
+                && !same_run(site, (j, a), (i, b))
             {
                 return Err(Defect::LaneDigits(j, i));
             }
@@ -329,19 +295,18 @@ pub(super) fn lines_by_roles(
 
 /// Returns whether the lines of two ports run alike along the labels that both have there.
 pub(super) fn same_run(
-    func: &Func,
-    values: &[Value],
-    freedom: &Freedom,
+    site: &Site<'_>,
     (i, a): (usize, &[Vec<u64>]),
     (j, b): (usize, &[Vec<u64>]),
 ) -> bool {
     let shared = |port: usize, other: usize, elements: &[Vec<u64>]| -> Vec<usize> {
-        let labels = labelled(freedom, port, &changing(elements))
+        let labels = site
+            .labelled(port, &changing(elements))
             .into_iter()
             .flatten();
         let same = |l: &usize| {
-            let n = extent(func, values, freedom, other, *l);
-            n == extent(func, values, freedom, port, *l)
+            let n = site.extent(other, *l);
+            n == site.extent(port, *l)
         };
         labels.filter(same).collect()
     };
@@ -351,14 +316,5 @@ pub(super) fn same_run(
     if x.is_empty() || y.is_empty() {
         return true;
     }
-    let sequence = |port: usize, elements: &[Vec<u64>]| -> Vec<Vec<u64>> {
-        let own = labels_of(freedom, port);
-        let place = |l: &usize| own.iter().position(|o| *o == Some(*l)).unwrap_or(0);
-        let dims: Vec<usize> = x.iter().map(place).collect();
-        elements
-            .iter()
-            .map(|e| dims.iter().map(|&d| e[d]).collect())
-            .collect()
-    };
-    x == y && sequence(i, a) == sequence(j, b)
+    x == y && site.along(i, a, &x) == site.along(j, b, &x)
 }

@@ -8,8 +8,8 @@ mod defect;
 mod lines;
 mod port;
 mod roles;
+mod site;
 
-use crate::labels::{labelled, role};
 use common::{common, row_major};
 pub(crate) use defect::Defect;
 use defect::Part;
@@ -19,6 +19,7 @@ use optc_ops::Subview;
 use optc_target::{Alternative, Price, Row, Target, When};
 use port::{Port, port_of};
 use roles::{by_roles, listed};
+use site::Site;
 
 /// Returns whether all tensors of a function have known sizes. With an unknown size there are no tiles.
 pub(crate) fn is_known(func: &Func) -> bool {
@@ -77,7 +78,7 @@ pub(crate) fn check(
     };
     let mut least: Option<u64> = None;
     for alternative in row.taken().filter(is_for) {
-        match site.takes(&ports, alternative) {
+        match takes(&site, &ports, alternative) {
             Ok(()) => {
                 let of = |price: Price| {
                     let value = values.get(price.port.index(n_operands));
@@ -98,8 +99,7 @@ pub(crate) fn check(
             continue;
         };
         let mut all = ports.iter().enumerate();
-        let found = all
-            .find_map(|(i, port)| refused(freedom, (i, port.as_ref()?), alternative, n_operands));
+        let found = all.find_map(|(i, port)| refused(&site, (i, port.as_ref()?), alternative));
         if let Some(found) = found {
             return Err(Defect::Refused {
                 found: Box::new(found),
@@ -110,68 +110,46 @@ pub(crate) fn check(
     Err(reason)
 }
 
-/// An operation whose layouts are checked.
-struct Site<'a> {
-    func: &'a Func,
-    /// Its operands, then its results.
-    values: &'a [Value],
-    freedom: &'a Freedom,
-    target: &'a Target,
-    /// True if the result is a part of the operand that stays in place.
-    is_part: bool,
-}
-
-impl Site<'_> {
-    /// Checks that an alternative takes the layouts of the ports.
-    fn takes(&self, ports: &[Option<Port>], alternative: &Alternative) -> Result<(), Defect> {
-        let Site {
-            func,
-            values,
-            freedom,
-            target,
-            is_part,
-        } = *self;
-        let n_operands = freedom.operands.len();
-        let mut ports = ports.to_vec();
-        if alternative.writes.is_some() {
-            ports[n_operands..].fill(None);
-        }
-        if alternative.order.is_some() {
-            return row_major(&ports);
-        }
-        if alternative.shares_all() {
-            common(func, values, freedom, &ports, is_part)?;
-            for (i, port) in ports.iter().enumerate() {
-                if let Some(port) = port {
-                    listed(freedom, (i, port), alternative, n_operands)?;
-                }
+/// Checks that an alternative takes the layouts of the ports.
+fn takes(site: &Site<'_>, ports: &[Option<Port>], alternative: &Alternative) -> Result<(), Defect> {
+    let mut ports = ports.to_vec();
+    if alternative.writes.is_some() {
+        ports[site.n_operands()..].fill(None);
+    }
+    if alternative.order.is_some() {
+        return row_major(&ports);
+    }
+    if alternative.shares_all() {
+        common(site, &ports)?;
+        for (i, port) in ports.iter().enumerate() {
+            if let Some(port) = port {
+                listed(site, (i, port), alternative)?;
             }
-            same_lines(func, values, freedom, &ports)?;
-            same_digits(func, values, freedom, &ports, target)?;
-            return has_runs(freedom, &ports, alternative.run.unwrap_or(1));
         }
-        match ports.iter().flatten().any(|p| p.line.is_some()) {
-            true => lines_by_roles(func, values, freedom, &ports, alternative, target),
-            false => by_roles(func, values, freedom, &ports, alternative, n_operands),
-        }
+        same_lines(site, &ports)?;
+        same_digits(site, &ports)?;
+        return has_runs(site, &ports, alternative.run.unwrap_or(1));
+    }
+    match ports.iter().flatten().any(|p| p.line.is_some()) {
+        true => lines_by_roles(site, &ports, alternative),
+        false => by_roles(site, &ports, alternative),
     }
 }
 
 /// The role of a port that an alternative refuses.
 fn refused(
-    freedom: &Freedom,
+    site: &Site<'_>,
     (i, port): (usize, &Port),
     alternative: &Alternative,
-    n_operands: usize,
 ) -> Option<Defect> {
-    let rule = alternative.port(i, n_operands);
+    let rule = site.rule(alternative, i);
     let lists = [&rule.lanes, &rule.rows].into_iter().zip(Part::BOTH);
     port.places
         .iter()
         .zip(lists)
         .find_map(|(dims, (listed, part))| {
-            let labels = labelled(freedom, i, dims).into_iter().flatten();
-            let mut roles = labels.map(|l| role(freedom, l, n_operands));
+            let labels = site.labelled(i, dims).into_iter().flatten();
+            let mut roles = labels.map(|l| site.role(l));
             let role = roles.find(|role| listed.iter().flatten().any(|r| r.covers(*role)))?;
             Some(Defect::Role(i, role, part))
         })

@@ -8,7 +8,7 @@ use optc_target::Target;
 pub(super) const CORNERS: u64 = 256;
 
 /// The elements in the tile of one port.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Port {
     /// The layout, on a machine that also has values without tiles; it is read directly.
     pub(super) line: Option<Layout>,
@@ -45,13 +45,7 @@ pub(super) fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
     if target.plain(layout.elem_bits()).is_some() || layout.elements() == 0 {
         return Some(Port {
             line: (layout.elements() != 0).then_some(layout),
-            places: [Vec::new(), Vec::new()],
-            elements: [Vec::new(), Vec::new()],
-            fewer: Vec::new(),
-            corners: Vec::new(),
-            loose: false,
-            tiled: false,
-            sizes: Vec::new(),
+            ..Port::default()
         });
     }
     let (tiles, certain) = tiles_of(&layout, target);

@@ -2,8 +2,7 @@
 
 use super::defect::{Defect, Part};
 use super::port::{Port, changing};
-use crate::labels::{extent, labelled, labels_of, role};
-use optc_ir::{Freedom, Func, Value};
+use super::site::Site;
 use optc_target::{Alternative, PortRole};
 
 /// The most ports of an operation for which all readings are tried together. A reading is one of the numbers of rows that
@@ -13,27 +12,26 @@ pub(super) const MOST_READ: usize = 8;
 /// Checks that lanes and rows of a port hold roles that the alternative lists for them, for an alternative with one order
 /// at all ports. If the alternative is `aligned`, a dimension that is cut between whole tiles is accepted too.
 pub(super) fn listed(
-    freedom: &Freedom,
+    site: &Site<'_>,
     (i, port): (usize, &Port),
     alternative: &Alternative,
-    n_operands: usize,
 ) -> Result<(), Defect> {
-    let rule = alternative.port(i, n_operands);
+    let rule = site.rule(alternative, i);
     let lists = [&rule.lanes, &rule.rows];
     for (place, (dims, all)) in port.places.iter().zip(lists).enumerate() {
         let Some(all) = all else { continue };
         let tile = port.width(place);
-        let mut labels = labelled(freedom, i, dims).into_iter().flatten();
+        let mut labels = site.labelled(i, dims).into_iter().flatten();
         let other = labels.find(|&label| {
-            let role = role(freedom, label, n_operands);
-            let granule = freedom.labels[label].granule;
+            let role = site.role(label);
+            let granule = site.freedom.labels[label].granule;
             let between_tiles = granule != 0 && granule.is_multiple_of(tile);
             let aligned =
-                alternative.aligned && between_tiles && steps(port, place, i, freedom, label);
+                alternative.aligned && between_tiles && steps(port, place, i, site, label);
             !aligned && !all.iter().any(|r| r.covers(role))
         });
         if let Some(label) = other {
-            let role = role(freedom, label, n_operands);
+            let role = site.role(label);
             let part = Part::BOTH[place];
             return Err(match alternative.aligned {
                 true => Defect::RoleCut(i, role, part),
@@ -46,8 +44,8 @@ pub(super) fn listed(
 
 /// Returns whether a place of the first tile holds the elements of one label in order: its position `n` holds the element
 /// with index `n` along the label, and 0 along all other dimensions.
-fn steps(port: &Port, place: usize, i: usize, freedom: &Freedom, label: usize) -> bool {
-    let dim = labels_of(freedom, i).iter().position(|l| *l == Some(label));
+fn steps(port: &Port, place: usize, i: usize, site: &Site<'_>, label: usize) -> bool {
+    let dim = site.labels(i).iter().position(|l| *l == Some(label));
     let mut all = port.elements[place].iter().zip(0u64..);
     dim.is_some_and(|dim| {
         all.all(|(element, n)| {
@@ -59,24 +57,18 @@ fn steps(port: &Port, place: usize, i: usize, freedom: &Freedom, label: usize) -
 
 /// Checks that lanes and rows of a port hold the roles that the alternative lists, one role in each place.
 pub(super) fn fits_roles(
-    func: &Func,
-    values: &[Value],
-    freedom: &Freedom,
+    site: &Site<'_>,
     (i, port): (usize, &Port),
     alternative: &Alternative,
-    n_operands: usize,
 ) -> Result<(), Defect> {
-    let rule = alternative.port(i, n_operands);
+    let rule = site.rule(alternative, i);
     let mut seen: Vec<PortRole> = Vec::new();
     // The role in the rows, if its digits may number tiles instead and it does not fit; true if the lanes hold it too.
     let mut left: Option<(PortRole, bool)> = None;
     let lists = [&rule.lanes, &rule.rows];
     for (place, (dims, listed)) in port.places.iter().zip(lists).enumerate() {
-        let roles = labelled(freedom, i, dims);
-        let roles: Option<Vec<PortRole>> = roles
-            .into_iter()
-            .map(|l| Some(role(freedom, l?, n_operands)))
-            .collect();
+        let roles = site.labelled(i, dims);
+        let roles: Option<Vec<PortRole>> = roles.into_iter().map(|l| Some(site.role(l?))).collect();
         let Some(roles) = roles else {
             return Err(Defect::NoRole(i, Part::BOTH[place]));
         };
@@ -100,10 +92,10 @@ pub(super) fn fits_roles(
         seen.push(one.kind());
     }
     // With `distinct`, a port that has dimensions of two listed roles must have both roles in its tile.
-    let dims = labels_of(freedom, i).iter().flatten();
+    let dims = site.labels(i).iter().flatten();
     let mut open: Vec<PortRole> = Vec::new();
-    for &label in dims.filter(|&&l| 1 < extent(func, values, freedom, i, l)) {
-        let one = role(freedom, label, n_operands);
+    for &label in dims.filter(|&&l| 1 < site.extent(i, l)) {
+        let one = site.role(label);
         let of = |roles: &Option<Vec<PortRole>>| {
             let all = roles.as_ref();
             all.is_none_or(|all| all.iter().any(|r| r.covers(one)))
@@ -125,12 +117,9 @@ pub(super) fn fits_roles(
 /// Checks that lanes and rows of each port hold the roles that the alternative lists, and that any two ports agree on the
 /// labels that both have.
 pub(super) fn by_roles(
-    func: &Func,
-    values: &[Value],
-    freedom: &Freedom,
+    site: &Site<'_>,
     ports: &[Option<Port>],
     alternative: &Alternative,
-    n_operands: usize,
 ) -> Result<(), Defect> {
     let mut readings: Vec<Vec<Port>> = Vec::with_capacity(ports.len());
     for (i, port) in ports.iter().enumerate() {
@@ -138,8 +127,7 @@ pub(super) fn by_roles(
             readings.push(Vec::new());
             continue;
         };
-        let fits =
-            |port: &Port| fits_roles(func, values, freedom, (i, port), alternative, n_operands);
+        let fits = |port: &Port| fits_roles(site, (i, port), alternative);
         let with_rows = |rows: &Vec<Vec<u64>>| Port {
             places: [port.places[0].clone(), changing(rows)],
             elements: [port.elements[0].clone(), rows.clone()],
@@ -164,8 +152,8 @@ pub(super) fn by_roles(
     }
     let agreed = |(j, a): (usize, &Port), (i, b): (usize, &Port)| {
         // An operand after the second is a bias.
-        let aside = [i, j].iter().any(|p| (2..n_operands).contains(p));
-        aside || !a.tiled || !b.tiled || agree(func, values, freedom, (j, a), (i, b))
+        let aside = site.is_aside(i) || site.is_aside(j);
+        aside || !a.tiled || !b.tiled || agree(site, (j, a), (i, b))
     };
     read_alike(&readings, &agreed).map_err(|[j, i]| Defect::TileDigits(j, i))
 }
@@ -215,26 +203,13 @@ pub(super) fn read_alike(
 }
 
 /// Returns whether two ports have the elements of the dimensions that both have in the same order in their tiles.
-pub(super) fn agree(
-    func: &Func,
-    values: &[Value],
-    freedom: &Freedom,
-    (i, a): (usize, &Port),
-    (j, b): (usize, &Port),
-) -> bool {
-    let long = |port: usize, label: usize| 1 < extent(func, values, freedom, port, label);
+pub(super) fn agree(site: &Site<'_>, (i, a): (usize, &Port), (j, b): (usize, &Port)) -> bool {
+    let long = |port: usize, label: usize| 1 < site.extent(port, label);
     let run = |port: usize, other: usize, dims: &[usize]| -> Vec<usize> {
-        let labels = labelled(freedom, port, dims).into_iter().flatten();
+        let labels = site.labelled(port, dims).into_iter().flatten();
         labels
             .filter(|&l| long(port, l) && long(other, l))
             .collect()
-    };
-    let sequence = |port: usize, elements: &[Vec<u64>], labels: &[usize]| -> Vec<Vec<u64>> {
-        let own = labels_of(freedom, port);
-        let place = |l: &usize| own.iter().position(|x| *x == Some(*l)).unwrap_or(0);
-        let dims: Vec<usize> = labels.iter().map(place).collect();
-        let pick = |e: &Vec<u64>| dims.iter().map(|&d| e[d]).collect();
-        elements.iter().map(pick).collect()
     };
     for p in 0..2 {
         let labels = run(i, j, &a.places[p]);
@@ -255,9 +230,7 @@ pub(super) fn agree(
         let mut all = labels.clone();
         all.extend(places[q].iter().filter(|l| !labels.contains(l)));
         // If the extents differ, as at a window, only the dimensions are compared.
-        let same = |l: &usize| {
-            extent(func, values, freedom, i, *l) == extent(func, values, freedom, j, *l)
-        };
+        let same = |l: &usize| site.extent(i, *l) == site.extent(j, *l);
         if !all.iter().all(same) {
             if labels != places[q] {
                 return false;
@@ -266,8 +239,8 @@ pub(super) fn agree(
         }
         all.sort_unstable();
         let (x, y) = (
-            sequence(i, &a.elements[p], &all),
-            sequence(j, &b.elements[q], &all),
+            site.along(i, &a.elements[p], &all),
+            site.along(j, &b.elements[q], &all),
         );
         if x.iter().zip(&y).any(|(x, y)| x != y) {
             return false;

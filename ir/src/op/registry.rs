@@ -9,6 +9,7 @@ use crate::op::declared::Declared;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
 use crate::op::expression::Expr;
+use crate::op::freedom::FreedomClass;
 use crate::op::op_ref::OpRef;
 use crate::op::operation::{Operation, Structure, not_a_rearrangement};
 use crate::op::rearrangement::ViewDims;
@@ -72,6 +73,11 @@ impl Registry {
     #[must_use]
     pub fn structure(&self, name: &str) -> Structure {
         self.get(name).map_or(Structure::Plain, OpDecl::structure)
+    }
+    /// The class of an operation's layout freedom; `None` if it has no declaration.
+    #[must_use]
+    pub fn class(&self, op: &OpRef<'_>) -> Option<FreedomClass> {
+        Some(self.get(op.name)?.freedom(op).class)
     }
     /// The effect of an operation besides its results; [`Effect::Write`] if it has no declaration. For the effect of a
     /// call see [`Effects`](crate::effects::Effects).

@@ -10,6 +10,7 @@ use crate::function::Function;
 use crate::map::Renaming;
 use crate::modes::Mode;
 use crate::notation::fields::{Field, Fields, as_ints, permutation, syntax};
+use crate::notation::scan::Scan;
 use crate::notation::written::{Factor, Hints, Notate, Rules, Written, expect_rank};
 use crate::placement::{Placement, Storage};
 
@@ -150,9 +151,7 @@ impl Written for BlockNotation {
         if shape.contains(&0) {
             return Ok(Function::empty());
         }
-        let overflow = |_| LayoutError::Overflow {
-            shape: shape.to_vec(),
-        };
+        let overflow = |_| LayoutError::overflow(shape);
         let mut builder = Builder::new(shape).map_err(overflow)?;
         let mut inside: Vec<usize> = (0..rank).collect();
         let mut physical = Vec::new();
@@ -164,9 +163,7 @@ impl Written for BlockNotation {
                 let size = own
                     .map(|factor| factor.extent)
                     .try_fold(1u64, u64::checked_mul);
-                let size = size.ok_or_else(|| LayoutError::Overflow {
-                    shape: shape.to_vec(),
-                })?;
+                let size = size.ok_or_else(|| LayoutError::overflow(shape))?;
                 let (outer, inner) = builder.cut(*axis, size).map_err(overflow)?;
                 outside.push(outer);
                 *axis = inner;
@@ -255,10 +252,9 @@ impl Notate for BlockNotation {
             .transpose()?;
         let (levels, numbered) = match fields.text("block")? {
             Some(text) => BlockText {
-                text,
+                scan: Scan::new(text),
                 axes: axes.as_deref(),
                 rank,
-                at: 0,
             }
             .levels()?,
             None => (Vec::new(), default_axes(rank).is_none()),
@@ -401,10 +397,9 @@ const MAX_FACTORS: usize = 256;
 
 /// Reader of the text of a `block` key.
 struct BlockText<'a> {
-    text: &'a str,
+    scan: Scan<'a>,
     axes: Option<&'a str>,
     rank: usize,
-    at: usize,
 }
 
 impl BlockText<'_> {
@@ -413,10 +408,10 @@ impl BlockText<'_> {
         let (mut by_letter, mut by_number) = (false, false);
         let mut factors = 0;
         loop {
-            self.skip_spaces();
-            match self.peek() {
+            self.scan.skip_spaces();
+            match self.scan.peek() {
                 Some('|') if !level.is_empty() => {
-                    self.at += 1;
+                    self.scan.at += 1;
                     levels.push(std::mem::take(&mut level));
                 }
                 Some(c) if c.is_ascii_digit() => {
@@ -439,10 +434,10 @@ impl BlockText<'_> {
     }
 
     fn factor(&mut self) -> Result<(Factor, bool), LayoutError> {
-        let start = self.at;
+        let start = self.scan.at;
         let extent = self.number()?;
         if extent == 0 {
-            self.at = start;
+            self.scan.at = start;
             return Err(self.error("a block size of 1 or more"));
         }
         let (dim, numbered) = self.axis()?;
@@ -451,14 +446,14 @@ impl BlockText<'_> {
 
     fn axis(&mut self) -> Result<(usize, bool), LayoutError> {
         let letters = self.axes.or(default_axes(self.rank)).unwrap_or("");
-        let Some(letter) = self.peek().filter(char::is_ascii_alphabetic) else {
+        let Some(letter) = self.scan.peek().filter(char::is_ascii_alphabetic) else {
             return Err(self.error("the letter of a dimension"));
         };
-        self.at += 1;
+        self.scan.at += 1;
         if let Some(dim) = letters.chars().position(|other| other == letter) {
             return Ok((dim, false));
         }
-        let numbered = letter == 'd' && self.peek().is_some_and(|c| c.is_ascii_digit());
+        let numbered = letter == 'd' && self.scan.peek().is_some_and(|c| c.is_ascii_digit());
         let mut name = letter.to_string();
         if numbered {
             let number = self.number()?;
@@ -479,28 +474,12 @@ impl BlockText<'_> {
     }
 
     fn number(&mut self) -> Result<u64, LayoutError> {
-        let rest = &self.text[self.at..];
-        let len = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let value = rest[..len].parse::<i64>();
-        let value = value.map_err(|_| self.error("a number below 2^63"))?;
-        self.at += len;
-        Ok(value.unsigned_abs())
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.text[self.at..].chars().next()
-    }
-
-    fn skip_spaces(&mut self) {
-        while self.peek() == Some(' ') {
-            self.at += 1;
-        }
+        let number = self.scan.number();
+        number.ok_or_else(|| self.error("a number below 2^63"))
     }
 
     fn error(&self, wanted: &str) -> LayoutError {
-        syntax("block", self.text, self.at, wanted)
+        syntax("block", self.scan.text, self.scan.at, wanted)
     }
 }
 

@@ -112,6 +112,25 @@ impl<'a> Cursor<'a> {
         Err(self.wanted(&format!("`{}`", char::from(wanted))))
     }
 
+    /// Items with commas between them, up to the closing byte.
+    pub(crate) fn list<T>(
+        &mut self,
+        close: u8,
+        mut item: impl FnMut(&mut Self) -> Parsed<T>,
+    ) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        if self.eat(close)? {
+            return Ok(items);
+        }
+        loop {
+            items.push(item(self)?);
+            if !self.eat(b',')? {
+                self.expect(close)?;
+                return Ok(items);
+            }
+        }
+    }
+
     /// A word; empty if there is none.
     pub(crate) fn word(&mut self) -> Parsed<&'a str> {
         self.skip()?;

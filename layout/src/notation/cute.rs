@@ -14,6 +14,7 @@ use crate::chain::{Chain, Cut, gcd, normalize, steps};
 use crate::error::{LayoutError, TextError};
 use crate::function::{Function, concat, independent_groups};
 use crate::layout::Layout;
+use crate::notation::scan::Scan;
 use crate::placement::{Placement, Storage};
 
 /// The deepest nesting of modes in text.
@@ -82,17 +83,11 @@ pub enum CuteError {
 type Pair = (u64, i64);
 
 impl CuteMode {
-    fn flatten_into(&self, list: &mut Vec<Pair>) {
-        match self {
-            CuteMode::Leaf { size, stride } => list.push((*size, *stride)),
-            CuteMode::Tuple(modes) => modes.iter().for_each(|mode| mode.flatten_into(list)),
-        }
-    }
-
     fn flatten(&self) -> Vec<Pair> {
-        let mut list = Vec::new();
-        self.flatten_into(&mut list);
-        list
+        match self {
+            CuteMode::Leaf { size, stride } => vec![(*size, *stride)],
+            CuteMode::Tuple(modes) => modes.iter().flat_map(CuteMode::flatten).collect(),
+        }
     }
 
     /// The number of values, saturated.
@@ -146,10 +141,10 @@ impl CuteLayout {
     /// # Errors
     /// The place of the first mistake. Sizes and strides that nest differently are a mistake.
     pub fn parse(text: &str) -> Result<CuteLayout, TextError> {
-        let mut reader = Reader { text, at: 0 };
+        let mut reader = Reader(Scan::new(text));
         let shape = reader.tree(0)?;
         reader.expect(':')?;
-        let start = reader.at;
+        let start = reader.0.at;
         let stride = reader.tree(0)?;
         if reader.peek().is_some() {
             return Err(reader.error("the end of the layout"));
@@ -197,11 +192,7 @@ impl CuteLayout {
     }
 
     fn flatten(&self) -> Vec<Pair> {
-        let mut list = Vec::new();
-        self.modes
-            .iter()
-            .for_each(|mode| mode.flatten_into(&mut list));
-        list
+        self.modes.iter().flat_map(CuteMode::flatten).collect()
     }
 
     fn flat(pairs: &[Pair]) -> Self {
@@ -397,9 +388,7 @@ impl CuteLayout {
     /// No notation of tensors writes it, or a size is 2^63 and more.
     pub fn to_layout(&self, elem_bits: u32) -> Result<Layout, LayoutError> {
         let shape: Vec<u64> = self.modes.iter().map(CuteMode::size).collect();
-        let overflow = || LayoutError::Overflow {
-            shape: shape.clone(),
-        };
+        let overflow = || LayoutError::overflow(&shape);
         let elements = element_count(&shape).ok_or_else(overflow)?;
         if elements == 0 {
             return Ok(Layout::row_major(&shape, elem_bits));
@@ -574,10 +563,7 @@ fn join(shape: &Tree, stride: &Tree) -> Option<CuteMode> {
     }
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
-}
+struct Reader<'a>(Scan<'a>);
 
 impl Reader<'_> {
     fn tree(&mut self, depth: usize) -> Result<Tree, TextError> {
@@ -602,28 +588,24 @@ impl Reader<'_> {
 
     fn number(&mut self) -> Result<i64, TextError> {
         self.eat('_');
-        let rest = &self.text[self.at..];
+        let rest = self.0.rest();
         let sign = usize::from(rest.starts_with('-'));
         let digits = |c: char| !c.is_ascii_digit();
         let len = rest[sign..].find(digits).unwrap_or(rest.len() - sign);
         let value = rest[..sign + len].parse();
         let value = value.map_err(|_| self.error("a number below 2^63, or `(`"))?;
-        self.at += sign + len;
+        self.0.at += sign + len;
         Ok(value)
     }
 
     fn peek(&mut self) -> Option<char> {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start().len();
-        self.text[self.at..].chars().next()
+        self.0.skip_blank();
+        self.0.peek()
     }
 
     fn eat(&mut self, wanted: char) -> bool {
-        let found = self.peek() == Some(wanted);
-        if found {
-            self.at += wanted.len_utf8();
-        }
-        found
+        self.0.skip_blank();
+        self.0.eat(wanted)
     }
 
     fn expect(&mut self, wanted: char) -> Result<(), TextError> {
@@ -634,6 +616,6 @@ impl Reader<'_> {
     }
 
     fn error(&self, wanted: &str) -> TextError {
-        TextError::at(self.text, self.at, wanted)
+        TextError::at(self.0.text, self.0.at, wanted)
     }
 }

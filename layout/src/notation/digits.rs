@@ -10,6 +10,7 @@ use crate::error::LayoutError;
 use crate::function::{Function, independent_groups};
 use crate::map::Renaming;
 use crate::notation::fields::{Field, Fields, syntax};
+use crate::notation::scan::Scan;
 use crate::notation::written::{Hints, Notate, Rules, Written};
 use crate::placement::{Placement, Storage};
 
@@ -170,9 +171,7 @@ impl DigitsNotation {
     fn sized(&self, shape: &[u64]) -> Result<Self, LayoutError> {
         let mut sized = self.clone();
         for digit in sized.digits.iter_mut().filter(|digit| digit.whole) {
-            let overflow = || LayoutError::Overflow {
-                shape: shape.to_vec(),
-            };
+            let overflow = || LayoutError::overflow(shape);
             let extent = digit.whole_extent(shape).ok_or_else(overflow)?;
             (digit.extent, digit.whole) = (extent, false);
         }
@@ -195,9 +194,7 @@ impl DigitsNotation {
 
     /// Positions over [`Self::chain_order`], and the buffer's size.
     fn build(&self, shape: &[u64]) -> Result<(Chain, u64), LayoutError> {
-        let overflow = || LayoutError::Overflow {
-            shape: shape.to_vec(),
-        };
+        let overflow = || LayoutError::overflow(shape);
         let order = self.chain_order(shape.len())?;
         let elements = element_count(shape).ok_or_else(overflow)?;
         let mut positions = 1u64;
@@ -354,7 +351,11 @@ impl Notate for DigitsNotation {
             u32::try_from(value).map(Some).map_err(range)
         };
         Ok(Self {
-            digits: Reader { text, rank, at: 0 }.digits()?,
+            digits: Reader {
+                scan: Scan::new(text),
+                rank,
+            }
+            .digits()?,
             tail: fields.natural("tail", 1)?.unwrap_or(1),
             space: small("space", 0)?.unwrap_or(0),
             element_bits: small("ebits", 1)?,
@@ -475,20 +476,19 @@ impl DigitText {
 }
 
 struct Reader<'a> {
-    text: &'a str,
+    scan: Scan<'a>,
     rank: usize,
-    at: usize,
 }
 
 impl Reader<'_> {
     fn digits(mut self) -> Result<Vec<DigitText>, LayoutError> {
         let mut digits = Vec::new();
-        self.skip_spaces();
-        while self.peek().is_some() {
+        self.scan.skip_spaces();
+        while self.scan.peek().is_some() {
             digits.push(self.digit()?);
-            match self.peek() {
+            match self.scan.peek() {
                 None => {}
-                Some(' ') => self.skip_spaces(),
+                Some(' ') => self.scan.skip_spaces(),
                 Some(_) => return Err(self.error("a space, `/`, `%` or the end")),
             }
         }
@@ -496,10 +496,10 @@ impl Reader<'_> {
     }
 
     fn digit(&mut self) -> Result<DigitText, LayoutError> {
-        let whole = self.eat('*');
+        let whole = self.scan.eat('*');
         let extent = if whole { 0 } else { self.number()? };
         self.expect(':')?;
-        if !whole && self.eat('_') {
+        if !whole && self.scan.eat('_') {
             return Ok(DigitText {
                 extent,
                 whole,
@@ -507,16 +507,16 @@ impl Reader<'_> {
                 ops: Vec::new(),
             });
         }
-        let dims = if self.eat('(') {
+        let dims = if self.scan.eat('(') {
             self.merge()?
         } else {
             vec![self.dim()?]
         };
         let mut ops = Vec::new();
         loop {
-            if self.eat('/') {
+            if self.scan.eat('/') {
                 ops.push(DigitOp::Div(self.positive()?));
-            } else if self.eat('%') {
+            } else if self.scan.eat('%') {
                 ops.push(DigitOp::Rem(self.positive()?));
             } else {
                 return Ok(DigitText {
@@ -531,11 +531,11 @@ impl Reader<'_> {
 
     fn merge(&mut self) -> Result<Vec<usize>, LayoutError> {
         let mut dims = vec![self.dim()?];
-        while self.eat('*') {
-            let start = self.at;
+        while self.scan.eat('*') {
+            let start = self.scan.at;
             let dim = self.dim()?;
             if dims.contains(&dim) {
-                self.at = start;
+                self.scan.at = start;
                 return Err(self.error("a dimension that the merge does not have yet"));
             }
             dims.push(dim);
@@ -545,22 +545,22 @@ impl Reader<'_> {
     }
 
     fn dim(&mut self) -> Result<usize, LayoutError> {
-        let start = self.at;
+        let start = self.scan.at;
         self.expect('d')?;
         let dim = usize::try_from(self.number()?)
             .ok()
             .filter(|&dim| dim < self.rank);
         dim.ok_or_else(|| {
-            self.at = start;
+            self.scan.at = start;
             self.error(&format!("a dimension below d{}", self.rank))
         })
     }
 
     fn positive(&mut self) -> Result<u64, LayoutError> {
-        let start = self.at;
+        let start = self.scan.at;
         match self.number()? {
             0 => {
-                self.at = start;
+                self.scan.at = start;
                 Err(self.error("a number of 1 or more"))
             }
             value => Ok(value),
@@ -568,36 +568,12 @@ impl Reader<'_> {
     }
 
     fn number(&mut self) -> Result<u64, LayoutError> {
-        let rest = &self.text[self.at..];
-        let len = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let value = rest[..len].parse::<i64>();
-        let value = value.map_err(|_| self.error("a number below 2^63"))?;
-        self.at += len;
-        Ok(value.unsigned_abs())
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.text[self.at..].chars().next()
-    }
-
-    fn skip_spaces(&mut self) {
-        while self.peek() == Some(' ') {
-            self.at += 1;
-        }
-    }
-
-    fn eat(&mut self, wanted: char) -> bool {
-        let found = self.peek() == Some(wanted);
-        if found {
-            self.at += wanted.len_utf8();
-        }
-        found
+        let number = self.scan.number();
+        number.ok_or_else(|| self.error("a number below 2^63"))
     }
 
     fn expect(&mut self, wanted: char) -> Result<(), LayoutError> {
-        if self.eat(wanted) {
+        if self.scan.eat(wanted) {
             Ok(())
         } else {
             Err(self.error(&format!("`{wanted}`")))
@@ -605,7 +581,7 @@ impl Reader<'_> {
     }
 
     fn error(&self, wanted: &str) -> LayoutError {
-        syntax("digits", self.text, self.at, wanted)
+        syntax("digits", self.scan.text, self.scan.at, wanted)
     }
 }
 

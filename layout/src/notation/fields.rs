@@ -53,10 +53,7 @@ impl<'a> Fields<'a> {
         match self.get(key) {
             None => Ok(None),
             Some(Field::Str(text)) => Ok(Some(text)),
-            Some(_) => Err(LayoutError::FieldKind {
-                key: key.to_owned(),
-                wanted: "a string",
-            }),
+            Some(_) => Err(of_kind(key, "a string")),
         }
     }
 
@@ -64,10 +61,7 @@ impl<'a> Fields<'a> {
         match self.get(key) {
             None => Ok(None),
             Some(Field::Int(value)) => Ok(Some(*value)),
-            Some(_) => Err(LayoutError::FieldKind {
-                key: key.to_owned(),
-                wanted: "a number",
-            }),
+            Some(_) => Err(of_kind(key, "a number")),
         }
     }
 
@@ -92,10 +86,7 @@ impl<'a> Fields<'a> {
             None => Ok(None),
             Some(Field::Ints(list)) => Ok(Some(list)),
             Some(Field::IntLists(lists)) if lists.is_empty() => Ok(Some(&[])),
-            Some(_) => Err(LayoutError::FieldKind {
-                key: key.to_owned(),
-                wanted: "a list of numbers",
-            }),
+            Some(_) => Err(of_kind(key, "a list of numbers")),
         }
     }
 
@@ -105,6 +96,11 @@ impl<'a> Fields<'a> {
 }
 
 /// Indices as the numbers of a field.
+fn of_kind(key: &str, wanted: &'static str) -> LayoutError {
+    let key = key.to_owned();
+    LayoutError::FieldKind { key, wanted }
+}
+
 pub(crate) fn as_ints(list: &[usize]) -> Vec<i64> {
     list.iter()
         .map(|&i| i64::try_from(i).unwrap_or(i64::MAX))

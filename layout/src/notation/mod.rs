@@ -9,6 +9,7 @@ pub(crate) mod cursor;
 pub mod cute;
 pub(crate) mod digits;
 pub(crate) mod fields;
+mod scan;
 mod sort;
 pub(crate) mod strided;
 mod tensor;
@@ -296,10 +297,7 @@ impl Notation {
     pub(crate) fn place(&self, shape: &[u64], type_bits: u32) -> Result<Placement, LayoutError> {
         match self.written() {
             Some(written) => written.place(shape, type_bits),
-            None if element_count(shape).is_none() => {
-                let shape = shape.to_vec();
-                Err(LayoutError::Overflow { shape })
-            }
+            None if element_count(shape).is_none() => Err(LayoutError::overflow(shape)),
             None => Ok(Placement::row_major(shape, type_bits)),
         }
     }

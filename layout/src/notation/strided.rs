@@ -49,9 +49,7 @@ impl Written for StridedNotation {
 
     fn function(&self, shape: &[u64], storage: &mut Storage) -> Result<Function, LayoutError> {
         expect_rank("strides", self.strides.len(), shape.len())?;
-        let overflow = || LayoutError::Overflow {
-            shape: shape.to_vec(),
-        };
+        let overflow = || LayoutError::overflow(shape);
         let elements = element_count(shape).ok_or_else(overflow)?;
         if elements == 0 {
             return Ok(Function::logical(Chain::new(), self.offset));

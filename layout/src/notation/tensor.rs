@@ -9,6 +9,7 @@ use crate::layout::Layout;
 use crate::notation::Notation;
 use crate::notation::cute::CuteLayout;
 use crate::notation::fields::Field;
+use crate::notation::scan::Scan;
 use crate::notation::xla_shape::{XlaShape, XlaType};
 
 /// A single tensor type.
@@ -30,8 +31,7 @@ pub struct TensorText {
 /// The place of the first mistake. A dimension of unknown size is a mistake, since a layout needs sizes.
 pub fn parse_tensor(text: &str) -> Result<TensorText, TextError> {
     let mut reader = Reader {
-        text,
-        at: 0,
+        scan: Scan::new(text),
         values: Vec::new(),
     };
     let tensor = if reader.eat_word("tensor") {
@@ -41,8 +41,7 @@ pub fn parse_tensor(text: &str) -> Result<TensorText, TextError> {
     } else {
         reader.xla()?
     };
-    reader.skip_spaces();
-    match reader.peek() {
+    match reader.peek_token() {
         None => Ok(tensor),
         Some(_) => Err(reader.error("the end of the type")),
     }
@@ -121,8 +120,7 @@ pub fn xla_bits(name: &str) -> Option<u32> {
 }
 
 struct Reader<'a> {
-    text: &'a str,
-    at: usize,
+    scan: Scan<'a>,
     /// Keys of the encoding, and the start of the content of their values.
     values: Vec<(String, usize)>,
 }
@@ -132,19 +130,23 @@ impl<'a> Reader<'a> {
     fn mlir(&mut self) -> Result<TensorText, TextError> {
         self.expect('<')?;
         let mut shape = Vec::new();
-        while self.peek().is_some_and(|c| c.is_ascii_digit() || c == '?') {
-            if self.peek() == Some('?') {
+        while self
+            .scan
+            .peek()
+            .is_some_and(|c| c.is_ascii_digit() || c == '?')
+        {
+            if self.scan.peek() == Some('?') {
                 return Err(self.error("a known size: a layout needs the sizes"));
             }
             shape.push(self.number()?);
-            if self.text[self.at..].starts_with('x') {
-                self.at += 1;
+            if self.scan.rest().starts_with('x') {
+                self.scan.at += 1;
             } else {
                 return Err(self.error("`x` and the next dimension or the element type"));
             }
         }
         let (dtype, elem_bits) = self.mlir_dtype()?;
-        let start = self.at;
+        let start = self.scan.at;
         let fields = if self.eat(',') {
             self.encoding()?
         } else {
@@ -163,8 +165,8 @@ impl<'a> Reader<'a> {
     }
 
     fn mlir_dtype(&mut self) -> Result<(String, u32), TextError> {
-        self.skip_spaces();
-        let start = self.at;
+        self.scan.skip_blank();
+        let start = self.scan.at;
         // The dialect's names of types that MLIR 19 lacks.
         let dialect = self.eat('!');
         if dialect && self.word() == "hbir" {
@@ -192,8 +194,8 @@ impl<'a> Reader<'a> {
             self.expect('}')?;
             return Ok(fields);
         }
-        let start = self.at;
-        self.skip_spaces();
+        let start = self.scan.at;
+        self.scan.skip_blank();
         if self.eat_word("layout") {
             if self.eat('=') {
                 self.expect('{')?;
@@ -201,7 +203,7 @@ impl<'a> Reader<'a> {
                 self.expect('}')?;
                 return Ok(fields);
             }
-            self.at = start;
+            self.scan.at = start;
         }
         self.fields('>')
     }
@@ -212,16 +214,16 @@ impl<'a> Reader<'a> {
             return Ok(fields);
         }
         loop {
-            self.skip_spaces();
+            self.scan.skip_blank();
             let key = self.word().to_owned();
             if key.is_empty() {
                 return Err(self.error("a layout key such as block or order"));
             }
             self.expect('=')?;
-            self.skip_spaces();
-            let quoted = self.peek() == Some('"');
+            self.scan.skip_blank();
+            let quoted = self.scan.peek() == Some('"');
             self.values
-                .push((key.clone(), self.at + usize::from(quoted)));
+                .push((key.clone(), self.scan.at + usize::from(quoted)));
             let value = self.value()?;
             fields.push((key, value));
             if !self.eat(',') {
@@ -236,13 +238,13 @@ impl<'a> Reader<'a> {
             Some('[') => self.list(),
             Some('-') => self.int().map(Field::Int),
             Some(c) if c.is_ascii_digit() => {
-                let start = self.at;
+                let start = self.scan.at;
                 if let Ok(value) = self.int()
                     && matches!(self.peek_token(), None | Some(',' | '}' | '>'))
                 {
                     return Ok(Field::Int(value));
                 }
-                self.at = start;
+                self.scan.at = start;
                 Ok(Field::Str(self.bare_text()))
             }
             Some(c) if c.is_ascii_alphabetic() => {
@@ -275,7 +277,7 @@ impl<'a> Reader<'a> {
     /// Reads MLIR's `array<i64: 1, 0>` after the word.
     fn array(&mut self) -> Result<Field, TextError> {
         self.expect('<')?;
-        self.skip_spaces();
+        self.scan.skip_blank();
         let _ = self.word();
         if self.eat(':') {
             return Ok(Field::Ints(self.ints('>')?));
@@ -300,21 +302,21 @@ impl<'a> Reader<'a> {
 
     /// A number with an optional type: `3 : i64`.
     fn int(&mut self) -> Result<i64, TextError> {
-        self.skip_spaces();
-        let start = self.at;
-        if self.text[self.at..].starts_with('-') {
-            self.at += 1;
+        self.scan.skip_blank();
+        let start = self.scan.at;
+        if self.scan.rest().starts_with('-') {
+            self.scan.at += 1;
         }
-        let rest = &self.text[self.at..];
-        self.at += rest
+        let rest = self.scan.rest();
+        self.scan.at += rest
             .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(rest.len());
-        let value = self.text[start..self.at].parse::<i64>();
+        let value = self.scan.text[start..self.scan.at].parse::<i64>();
         let value = value.map_err(|_| self.error_at(start, "a number below 2^63"))?;
         if self.peek_token() == Some(':') {
             self.expect(':')?;
-            self.skip_spaces();
-            let kind = self.at;
+            self.scan.skip_blank();
+            let kind = self.scan.at;
             if mlir_bits(self.word()).is_none() {
                 return Err(self.error_at(kind, "an integer type such as i64"));
             }
@@ -324,17 +326,17 @@ impl<'a> Reader<'a> {
 
     fn string(&mut self) -> Result<String, TextError> {
         self.expect('"')?;
-        let rest = &self.text[self.at..];
+        let rest = self.scan.rest();
         let len = rest
             .find('"')
             .ok_or_else(|| self.error("a closing quote"))?;
-        self.at += len + 1;
+        self.scan.at += len + 1;
         Ok(rest[..len].to_owned())
     }
 
     /// Unquoted text up to the end of the value.
     fn bare_text(&mut self) -> String {
-        let rest = &self.text[self.at..];
+        let rest = self.scan.rest();
         let mut depth = 0usize;
         let mut len = rest.len();
         for (i, c) in rest.char_indices() {
@@ -348,13 +350,13 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
-        self.at += len;
+        self.scan.at += len;
         rest[..len].trim_end().to_owned()
     }
 
     /// `f32 (4,8):(8,1)`, whose modes begin at `start`.
     fn cute(&mut self, start: usize) -> Result<TensorText, TextError> {
-        let (dtype, elem_bits) = match self.text[..start].trim().is_empty() {
+        let (dtype, elem_bits) = match self.scan.text[..start].trim().is_empty() {
             true => ("si8".to_owned(), 8),
             false => self.mlir_dtype()?,
         };
@@ -362,8 +364,8 @@ impl<'a> Reader<'a> {
             offset: start + error.offset,
             ..error
         };
-        let cute = CuteLayout::parse(&self.text[start..]).map_err(shifted)?;
-        self.at = self.text.len();
+        let cute = CuteLayout::parse(&self.scan.text[start..]).map_err(shifted)?;
+        self.scan.at = self.scan.text.len();
         let layout = cute.to_layout(elem_bits);
         let layout = layout.map_err(|error| self.refused(start, error))?;
         Ok(TensorText {
@@ -376,9 +378,9 @@ impl<'a> Reader<'a> {
 
     /// `f32[3,5]{1,0:T(2,2)}`.
     fn xla(&mut self) -> Result<TensorText, TextError> {
-        self.skip_spaces();
-        let start = self.at;
-        let shape = XlaShape::parse_prefix(self.text, start);
+        self.scan.skip_blank();
+        let start = self.scan.at;
+        let shape = XlaShape::parse_prefix(self.scan.text, start);
         let (shape, end) = shape.map_err(|error| match error.offset == start {
             true => {
                 let wanted = "tensor<...> or an XLA shape such as f32[8,128]{1,0}";
@@ -393,7 +395,7 @@ impl<'a> Reader<'a> {
         let XlaShape::Array(array) = shape else {
             return Err(self.error_at(start, "an array: a layout places the elements of one"));
         };
-        self.at = end;
+        self.scan.at = end;
         let Some(sizes) = array.bounds() else {
             return Err(self.error_at(start, "known sizes: a layout needs the sizes"));
         };
@@ -413,56 +415,38 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self) -> Result<u64, TextError> {
-        let rest = &self.text[self.at..];
-        let len = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let value = rest[..len].parse::<i64>();
-        let value = value.map_err(|_| self.error("a size below 2^63"))?;
-        self.at += len;
-        Ok(value.unsigned_abs())
+        let number = self.scan.number();
+        number.ok_or_else(|| self.error("a size below 2^63"))
     }
 
     fn word(&mut self) -> &'a str {
-        let text = self.text;
-        let rest = &text[self.at..];
+        let text = self.scan.text;
+        let rest = &text[self.scan.at..];
         let len = rest
             .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
             .unwrap_or(rest.len());
-        self.at += len;
+        self.scan.at += len;
         &rest[..len]
     }
 
     fn eat_word(&mut self, wanted: &str) -> bool {
-        self.skip_spaces();
-        let start = self.at;
+        self.scan.skip_blank();
+        let start = self.scan.at;
         let found = self.word() == wanted;
         if !found {
-            self.at = start;
+            self.scan.at = start;
         }
         found
-    }
-
-    fn skip_spaces(&mut self) {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start().len();
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.text[self.at..].chars().next()
     }
 
     fn peek_token(&mut self) -> Option<char> {
-        self.skip_spaces();
-        self.peek()
+        self.scan.skip_blank();
+        self.scan.peek()
     }
 
     fn eat(&mut self, wanted: char) -> bool {
-        let found = self.peek_token() == Some(wanted);
-        if found {
-            self.at += wanted.len_utf8();
-        }
-        found
+        self.scan.skip_blank();
+        self.scan.eat(wanted)
     }
 
     fn expect(&mut self, wanted: char) -> Result<(), TextError> {
@@ -474,11 +458,11 @@ impl<'a> Reader<'a> {
     }
 
     fn error(&self, wanted: &str) -> TextError {
-        self.error_at(self.at, wanted)
+        self.error_at(self.scan.at, wanted)
     }
 
     fn error_at(&self, offset: usize, wanted: &str) -> TextError {
-        TextError::at(self.text, offset, wanted)
+        TextError::at(self.scan.text, offset, wanted)
     }
 
     /// The error for a layout that its own rules refuse, placed at the wrong value if the error names its key.

@@ -68,9 +68,7 @@ pub(crate) trait Written {
     /// # Errors
     /// As [`Written::function`], and padding to 2^63 - 1 bytes and more.
     fn place(&self, shape: &[u64], type_bits: u32) -> Result<Placement, LayoutError> {
-        let overflow = || LayoutError::Overflow {
-            shape: shape.to_vec(),
-        };
+        let overflow = || LayoutError::overflow(shape);
         let elements = element_count(shape).ok_or_else(overflow)?;
         let mut storage = Storage {
             positions: 0,

@@ -13,7 +13,7 @@ use crate::map::Renaming;
 use crate::notation::block::BlockNotation;
 use crate::notation::cursor::{Cursor, Mistake, Parsed, wanted_at};
 use crate::notation::digits::DigitsNotation;
-use crate::notation::fields::{Field, Fields, permutation, syntax};
+use crate::notation::fields::{Field, Fields, as_ints, permutation, syntax};
 use crate::notation::sort::sorting_tiles;
 use crate::notation::written::{Factor, Hints, Notate, Rules, Written, expect_rank};
 use crate::placement::{Placement, Split, Storage};
@@ -86,10 +86,7 @@ impl XlaNotation {
     /// # Errors
     /// The list is not a permutation of the dimensions.
     pub fn from_minor_to_major(minor_to_major: &[usize]) -> Result<Self, LayoutError> {
-        let list: Vec<i64> = minor_to_major
-            .iter()
-            .map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX))
-            .collect();
+        let list = as_ints(minor_to_major);
         let rank = list.len();
         permutation("xla", &list, rank).map(Self::untiled)
     }
@@ -200,18 +197,16 @@ impl XlaNotation {
     /// A shape of another rank, or extents of 2^63 and more.
     pub fn physical_shape(&self, shape: &[u64]) -> Result<Vec<u64>, LayoutError> {
         self.check_shape(shape)?;
-        let overflow = || LayoutError::Overflow {
-            shape: shape.to_vec(),
-        };
-        let major_to_minor = self.minor_to_major.iter().rev();
-        let mut extents: Vec<u64> = major_to_minor.map(|&dim| shape[dim]).collect();
-        if extents.is_empty() && self.tiles.is_empty() {
-            return Ok(extents);
+        let axes: Vec<usize> = self.minor_to_major.iter().rev().copied().collect();
+        if self.tiles.is_empty() {
+            return Ok(axes.iter().map(|&dim| shape[dim]).collect());
         }
-        for tile in &self.tiles {
-            extents = tiled_extents(extents, tile).ok_or_else(overflow)?;
-        }
-        Ok(extents)
+        let mut program = Program::new(shape);
+        let tiled = self.tiled(&mut program, axes);
+        let tiled = tiled.and_then(|axes| program.finish(axes));
+        let (program, _) = tiled.map_err(|_| LayoutError::overflow(shape))?;
+        let axes = program.axes().iter();
+        Ok(axes.map(|&axis| program.extent(axis)).collect())
     }
 
     /// Checks properties that the text alone does not show: the rank, and split points against the sizes.
@@ -353,9 +348,9 @@ impl Written for XlaNotation {
             return Ok(Function::empty());
         }
         self.check_shape(shape)?;
-        let (function, positions) = self.build(shape).map_err(|_| LayoutError::Overflow {
-            shape: shape.to_vec(),
-        })?;
+        let (function, positions) = self
+            .build(shape)
+            .map_err(|_| LayoutError::overflow(shape))?;
         storage.positions = positions;
         Ok(function)
     }
@@ -454,30 +449,6 @@ fn apply_tile(
     }
     axes.extend(inside);
     Ok(axes)
-}
-
-/// The extents after one tile, major to minor.
-fn tiled_extents(mut extents: Vec<u64>, tile: &[TileDim]) -> Option<Vec<u64>> {
-    while extents.len() < tile.len() {
-        extents.insert(0, 1);
-    }
-    let covered = extents.split_off(extents.len() - tile.len());
-    let mut inside = Vec::new();
-    let mut merged = 1u64;
-    for (entry, extent) in tile.iter().zip(covered) {
-        merged = merged.checked_mul(extent)?;
-        if let TileDim::Size(size) = *entry {
-            extents.push(merged.div_ceil(size));
-            inside.push(size);
-            merged = 1;
-        }
-    }
-    extents.extend(inside);
-    let mut product = 1u64;
-    for &extent in &extents {
-        product = product.checked_mul(extent)?;
-    }
-    i64::try_from(product).ok().map(|_| extents)
 }
 
 /// Canonical text, without spaces.
@@ -600,10 +571,7 @@ fn attributes(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Parsed<()> {
 /// Skips `D(...)`, which is redundant for a dense array, as XLA does.
 fn level_types(cursor: &mut Cursor<'_>) -> Parsed<()> {
     cursor.expect(b'(')?;
-    if cursor.eat(b')')? {
-        return Ok(());
-    }
-    loop {
+    let levels = cursor.list(b')', |cursor| {
         let mut known = false;
         for letter in *b"DCSH" {
             known = known || cursor.eat(letter)?;
@@ -612,11 +580,9 @@ fn level_types(cursor: &mut Cursor<'_>) -> Parsed<()> {
             return Err(cursor.wanted("a level type: D, C, S or H"));
         }
         cursor.eat(b'+')?;
-        cursor.eat(b'~')?;
-        if !cursor.eat(b',')? {
-            return cursor.expect(b')');
-        }
-    }
+        cursor.eat(b'~')
+    });
+    levels.map(drop)
 }
 
 /// One or more `(d:p,..)`.
@@ -648,23 +614,16 @@ fn split_configs(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Parsed<()
 
 /// Rising indices above 0, and the closing parenthesis.
 fn split_points(cursor: &mut Cursor<'_>) -> Parsed<Vec<u64>> {
-    let mut points: Vec<u64> = Vec::new();
-    if cursor.eat(b')')? {
-        return Ok(points);
-    }
-    loop {
+    let mut least = 0;
+    cursor.list(b')', |cursor| {
         let start = cursor.position();
         let point = number(cursor)?;
-        let least = points.last().copied().unwrap_or(0);
         if point <= least {
             return Err(wanted_at(start, &format!("a split point above {least}")));
         }
-        points.push(point);
-        if !cursor.eat(b',')? {
-            cursor.expect(b')')?;
-            return Ok(points);
-        }
-    }
+        least = point;
+        Ok(point)
+    })
 }
 
 fn tile(cursor: &mut Cursor<'_>) -> Parsed<Vec<TileDim>> {

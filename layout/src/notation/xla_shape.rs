@@ -461,17 +461,7 @@ fn shape(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<XlaShape> {
 
 /// Reads a tuple after its opening parenthesis.
 fn tuple(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Vec<XlaShape>> {
-    let mut shapes = Vec::new();
-    if cursor.eat(b')')? {
-        return Ok(shapes);
-    }
-    loop {
-        shapes.push(shape(cursor, depth + 1)?);
-        if !cursor.eat(b',')? {
-            cursor.expect(b')')?;
-            return Ok(shapes);
-        }
-    }
+    cursor.list(b')', |cursor| shape(cursor, depth + 1))
 }
 
 fn no_dims(cursor: &mut Cursor<'_>) -> Parsed<()> {
@@ -525,17 +515,7 @@ fn array(cursor: &mut Cursor<'_>, name: &str, start: usize) -> Parsed<XlaArray> 
 
 /// Reads sizes after the opening bracket.
 fn dims(cursor: &mut Cursor<'_>) -> Parsed<Vec<XlaDim>> {
-    let mut dims = Vec::new();
-    if cursor.eat(b']')? {
-        return Ok(dims);
-    }
-    loop {
-        dims.push(dim(cursor)?);
-        if !cursor.eat(b',')? {
-            cursor.expect(b']')?;
-            return Ok(dims);
-        }
-    }
+    cursor.list(b']', dim)
 }
 
 fn dim(cursor: &mut Cursor<'_>) -> Parsed<XlaDim> {

@@ -22,10 +22,44 @@ struct Merge {
 
 /// f(merge(x)) = merge(f(x)), if `f` is independent along the merged dimension.
 pub(super) fn sink_merge(site: Site<'_>) -> Result<Plan, Refusal> {
+    let Separate {
+        operands,
+        result,
+        merged,
+    } = separate(&site)?;
+    let values = site.func.ops[site.op].operands.clone();
+    Ok(Box::new(move |patch| {
+        let mut apart = Vec::with_capacity(values.len());
+        for (value, ty) in values.into_iter().zip(operands) {
+            let dims = ty.as_tensor().map(|ty| ty.dims.clone());
+            let changed = dims.filter(|_| patch.ty(value) != ty);
+            apart.push(match changed {
+                Some(dims) => patch.op_typed(&Reshape::of_dims(&dims), &[value], vec![ty])[0],
+                None => value,
+            });
+        }
+        let y = patch.same_op(&apart, vec![result]);
+        let shape = Reshape::of_dims(&merged.dims);
+        let y = patch.op_typed(&shape, &y, vec![merged.into()]);
+        patch.replace(&y);
+        Ok(())
+    }))
+}
+
+/// The types of an operation on the separate sizes.
+struct Separate {
+    operands: Vec<Type>,
+    result: Type,
+    /// The type of the result on the merged sizes.
+    merged: TensorType,
+}
+
+/// The operation on the separate sizes, or why it is another one there.
+fn separate(site: &Site<'_>) -> Result<Separate, Refusal> {
     let data = &site.func.ops[site.op];
     let op = site.op_ref();
     let n_operands = data.operands.len();
-    let first = (0..n_operands).find_map(|i| Some((i, merge_of(&site, i, None)?)));
+    let first = (0..n_operands).find_map(|i| Some((i, merge_of(site, i, None)?)));
     let (at, Merge { dim, parts }) = first.ok_or(Refusal("no operand merges named sizes"))?;
     ensure(data.results.len() == 1, "there are several results")?;
     ensure(
@@ -45,30 +79,14 @@ pub(super) fn sink_merge(site: Site<'_>) -> Result<Plan, Refusal> {
     )?;
     let label = freedom.operands.get(at).and_then(|d| *d.get(dim)?);
     let label = label.ok_or(Refusal("it drops the merged dimension"))?;
-    let apart = |ty: &TensorType, labels: &[Option<usize>]| apart(ty, labels, label, &parts);
-    let mut operands = Vec::with_capacity(n_operands);
-    for (i, labels) in freedom.operands.iter().enumerate() {
-        let ty = tensor(op.operand(i).ok())?;
-        let merged = |(d, own): (usize, &Option<usize>)| match *own == Some(label) {
-            true => merge_of(&site, i, Some(d)).is_some_and(|m| m.parts == parts),
-            false => true,
-        };
-        ensure(
-            labels.iter().enumerate().all(merged),
-            "an operand does not merge the same sizes",
-        )?;
-        operands.push(apart(ty, labels)?);
-    }
+    let operands = separate_operands(site, &op, &freedom.operands, label, &parts)?;
     let merged = tensor(op.result(0).ok())?.clone();
     let labels = freedom.results.first();
-    let result = apart(
-        &merged,
-        labels.ok_or(Refusal("nothing is known of its result"))?,
-    )?;
+    let labels = labels.ok_or(Refusal("nothing is known of its result"))?;
+    let result = apart(&merged, labels, label, &parts)?;
+    let longer = |ty: &TensorType| merged.rank() < ty.rank();
     ensure(
-        result
-            .as_tensor()
-            .is_some_and(|ty| merged.rank() < ty.rank()),
+        result.as_tensor().is_some_and(longer),
         "the result has no such dimension",
     )?;
     let view = OpRef {
@@ -86,26 +104,32 @@ pub(super) fn sink_merge(site: Site<'_>) -> Result<Plan, Refusal> {
         agree(&freedom, label, parts.len(), &decl.freedom(&view)),
         "it is another operation on the sizes apart",
     )?;
-    let values = data.operands.clone();
-    Ok(Box::new(move |patch| {
-        let apart: Vec<_> = values
-            .into_iter()
-            .zip(operands)
-            .map(
-                |(value, ty)| match ty.as_tensor().map(|ty| ty.dims.clone()) {
-                    Some(dims) if patch.ty(value) != ty => {
-                        patch.op_typed(&Reshape::of_dims(&dims), &[value], vec![ty])[0]
-                    }
-                    _ => value,
-                },
-            )
-            .collect();
-        let y = patch.same_op(&apart, vec![result]);
-        let shape = Reshape::of_dims(&merged.dims);
-        let y = patch.op_typed(&shape, &y, vec![merged.into()]);
-        patch.replace(&y);
-        Ok(())
-    }))
+    Ok(Separate {
+        operands,
+        result,
+        merged,
+    })
+}
+
+/// The types of the operands with each dimension of the label cut into parts. Each operand must merge the same parts.
+fn separate_operands(
+    site: &Site<'_>,
+    op: &OpRef<'_>,
+    ports: &[Vec<Option<usize>>],
+    label: usize,
+    parts: &[Dim],
+) -> Result<Vec<Type>, Refusal> {
+    let operand = |(i, labels): (usize, &Vec<Option<usize>>)| {
+        let ty = tensor(op.operand(i).ok())?;
+        let mut of_label = (0..labels.len()).filter(|&d| labels[d] == Some(label));
+        let same = |d| merge_of(site, i, Some(d)).is_some_and(|m| m.parts == parts);
+        ensure(
+            of_label.all(same),
+            "an operand does not merge the same sizes",
+        )?;
+        apart(ty, labels, label, parts)
+    };
+    ports.iter().enumerate().map(operand).collect()
 }
 
 /// The type with each dimension of a label cut into parts.

@@ -529,5 +529,5 @@ impl<'f> Decision<'_, 'f> {
     }
 }
 
-/// The most parts that a value may be cut into to be written in pieces.
+/// The most parts that a value may be cut into to be written in pieces: each part is compared with each other.
 const MOST_PIECES: usize = 64;

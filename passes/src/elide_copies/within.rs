@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 /// A part: the number of the function, the operation, and its result or operand.
 type PartPort = (usize, Op, Port);
 
-/// The most sets of parts that are tried.
+/// The most sets of parts that are tried. Each trial is this pass over a copy of the module.
 const MOST_TRIALS: usize = 2048;
 
 /// The outcome of copying a set of parts.

@@ -51,6 +51,7 @@ use optc_ir::{
 };
 use optc_layout::Notation;
 use optc_ops::Transpose;
+use thiserror::Error;
 
 static INFO: PassInfo = PassInfo {
     name: "normalize-layouts",
@@ -176,7 +177,7 @@ fn normalized(func: &Func, shared: &Shared, cx: &PassContext) -> Result<Func, Bo
     })
 }
 
-fn refused(func: &Func, value: Value, why: &str) -> Box<Diagnostic> {
+fn refused(func: &Func, value: Value, why: &Unwritten) -> Box<Diagnostic> {
     let ty = func.ty(value).as_tensor();
     let notation = ty.map(|ty| ty.notation.to_string()).unwrap_or_default();
     let message = format!(
@@ -197,14 +198,22 @@ fn plain(ty: &Type) -> Type {
     }
 }
 
-/// A result, or the reason why a value cannot be written.
-type Outcomes<T> = Result<T, String>;
-
-fn words(error: &OpError) -> String {
-    error.message.clone()
+/// The reason why a value cannot be written.
+#[derive(Debug, Error)]
+enum Unwritten {
+    #[error("its layout is no order of digits")]
+    NoDigits,
+    #[error("it is used before it is made")]
+    NotMade,
+    #[error("an operand is used before it is made")]
+    OperandNotMade,
+    #[error("it has another number of operands than 1")]
+    NotOneOperand,
+    #[error("{}", .0.message)]
+    Op(#[from] OpError),
 }
 
-const NO_DIGITS: &str = "its layout is no order of digits";
+type Outcomes<T> = Result<T, Unwritten>;
 
 /// Returns whether the memory of a tensor type is its elements in row-major order, whatever the sizes.
 fn is_plain(ty: &TensorType) -> bool {
@@ -218,11 +227,11 @@ fn stored(memory: &mut Memory<'_>, func: &Func, mut old: Value, mut new: Value) 
             return Ok(new);
         };
         if let Some(digits) = digits::of_type(ty, &mut memory.numbers) {
-            let stored = memory.stored(new, &digits).map_err(|e| words(&e))?;
-            return stored.ok_or_else(|| NO_DIGITS.into());
+            let stored = memory.stored(new, &digits)?;
+            return stored.ok_or(Unwritten::NoDigits);
         }
         // Views have the memory of their operand.
-        let &view = memory.views.get(&old).ok_or(NO_DIGITS)?;
+        let &view = memory.views.get(&old).ok_or(Unwritten::NoDigits)?;
         new = viewed(memory, func, view, new)?;
         old = func.ops[view].results[0];
     }
@@ -230,17 +239,15 @@ fn stored(memory: &mut Memory<'_>, func: &Func, mut old: Value, mut new: Value) 
 
 /// The result of a view in its own dimensions, from the operand in its own dimensions.
 fn viewed(memory: &mut Memory<'_>, func: &Func, op: Op, mut value: Value) -> Outcomes<Value> {
-    let of_error = |e: OpError| words(&e);
-    let made = memory.b.registry().rearrangement(&func.op_ref(op));
-    let made = made.map_err(of_error)?;
-    value = memory.reshape(value, &made.shape).map_err(of_error)?;
+    let made = memory.b.registry().rearrangement(&func.op_ref(op))?;
+    value = memory.reshape(value, &made.shape)?;
     if !made.is_reshape() {
         let transpose = Transpose::of_perm(&made.perm);
-        value = memory.b.one(&transpose, &[value]).map_err(of_error)?;
+        value = memory.b.one(&transpose, &[value])?;
     }
     let result = func.ty(func.ops[op].results[0]).as_tensor();
-    let dims = &result.ok_or(NO_DIGITS)?.dims;
-    memory.reshape(value, dims).map_err(of_error)
+    let dims = &result.ok_or(Unwritten::NoDigits)?.dims;
+    Ok(memory.reshape(value, dims)?)
 }
 
 /// The type of a value in memory order, if a port hands it on in that order.
@@ -254,23 +261,23 @@ fn handed(memory: &mut Memory<'_>, func: &Func, old: Value, handed: bool) -> Out
     let Some(Type::Tensor(ty)) = lies(memory, func, old, handed) else {
         return logical(memory, func, old);
     };
-    let value = memory.get(old).ok_or("it is used before it is made")?;
-    memory.reshape(value, &ty.dims).map_err(|e| words(&e))
+    let value = memory.get(old).ok_or(Unwritten::NotMade)?;
+    Ok(memory.reshape(value, &ty.dims)?)
 }
 
 /// A value of the old function in its own dimensions.
 fn logical(memory: &mut Memory<'_>, func: &Func, old: Value) -> Outcomes<Value> {
-    let value = memory.get(old).ok_or("it is used before it is made")?;
+    let value = memory.get(old).ok_or(Unwritten::NotMade)?;
     let Some(ty) = func.ty(old).as_tensor() else {
         return Ok(value);
     };
     if is_plain(ty) {
-        return memory.reshape(value, &ty.dims).map_err(|e| words(&e));
+        return Ok(memory.reshape(value, &ty.dims)?);
     }
     match digits::of_type(ty, &mut memory.numbers) {
         Some(digits) => {
-            let made = memory.logical(value, ty, &digits).map_err(|e| words(&e))?;
-            made.ok_or_else(|| NO_DIGITS.into())
+            let made = memory.logical(value, ty, &digits)?;
+            made.ok_or(Unwritten::NoDigits)
         }
         None => through_views(memory, func, old),
     }
@@ -282,13 +289,13 @@ fn through_views(memory: &mut Memory<'_>, func: &Func, old: Value) -> Outcomes<V
     let mut views = Vec::new();
     let mut root = old;
     loop {
-        let op = func.def_op(root).ok_or(NO_DIGITS)?;
+        let op = func.def_op(root).ok_or(Unwritten::NoDigits)?;
         if memory.b.registry().structure(&func.ops[op].name) != Structure::View {
-            return Err(NO_DIGITS.into());
+            return Err(Unwritten::NoDigits);
         }
         views.push(op);
-        root = *func.ops[op].operands.first().ok_or(NO_DIGITS)?;
-        let ty = func.ty(root).as_tensor().ok_or(NO_DIGITS)?;
+        root = *func.ops[op].operands.first().ok_or(Unwritten::NoDigits)?;
+        let ty = func.ty(root).as_tensor().ok_or(Unwritten::NoDigits)?;
         if is_plain(ty) || digits::of_type(ty, &mut memory.numbers).is_some() {
             break;
         }
@@ -306,12 +313,12 @@ fn operation(memory: &mut Memory<'_>, func: &Func, op: Op, ports: &Ports) -> Out
     let view = func.op_ref(op);
     let registry = memory.b.registry();
     let operands: Option<Vec<Value>> = data.operands.iter().map(|&v| memory.get(v)).collect();
-    let operands = operands.ok_or("an operand is used before it is made")?;
+    let operands = operands.ok_or(Unwritten::OperandNotMade)?;
     match registry.structure(&data.name) {
         Structure::View => return Ok(operands),
         Structure::Convert => {
             let &[from] = &data.operands[..] else {
-                return Err("it has another number of operands than 1".into());
+                return Err(Unwritten::NotOneOperand);
             };
             let value = converted(memory, func, [from, data.results[0]], operands[0])?;
             return Ok(vec![value]);
@@ -342,7 +349,7 @@ fn operation(memory: &mut Memory<'_>, func: &Func, op: Op, ports: &Ports) -> Out
         results: Some(types),
         loc: data.loc.clone(),
     };
-    let made = memory.b.add(new).map_err(|e| words(&e))?;
+    let made = memory.b.add(new)?;
     let results = data.results.iter().zip(taken).zip(made);
     results
         .map(|((&old, lies), new)| match lies {
@@ -372,8 +379,7 @@ fn converted(
         let value = logical(memory, func, from)?;
         return stored(memory, func, to, value);
     };
-    let made = memory.arrange(value, &before, &after);
-    if let Some(made) = made.map_err(|e| words(&e))? {
+    if let Some(made) = memory.arrange(value, &before, &after)? {
         return Ok(made);
     }
     let value = logical(memory, func, from)?;
@@ -412,7 +418,7 @@ fn over_axes(
         {
             Ok(None)
         }
-        made => made.map_err(|e| words(&e)),
+        made => Ok(made?),
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Assignment {
     pub(super) order: &'static str,
 }
 
-/// The most repairs of an order: each moves the buffer that reaches highest forward.
+/// The most repairs of an order: each moves the buffer that reaches highest forward, and assigns all buffers again.
 const REPAIRS: usize = 64;
 
 /// The smallest assignment found. The budget is `effort` looks at pairs of buffers that are alive together, for each

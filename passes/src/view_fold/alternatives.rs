@@ -21,7 +21,6 @@ use crate::pass::PassContext;
 use optc_check::amount::bytes_of;
 use optc_ir::size::SizeTable;
 use optc_ir::{Func, Op, Traffic, Value};
-use optc_layout::Notation;
 use optc_solver::movement;
 
 /// The most values that are explained in full. For more values only the chains are given.
@@ -175,10 +174,7 @@ impl About<'_, '_, '_> {
     fn text(&self, layout: LayoutId) -> String {
         let target = &self.folding.cx.target;
         let notation = self.search.layouts.notation(layout, |l| spell(l, target));
-        match notation {
-            Notation::RowMajor => "row-major".to_owned(),
-            other => self.folding.graph.numbers.reword(&format!("{{{other}}}")),
-        }
+        self.folding.graph.words(&notation)
     }
 
     /// Says what the function costs as chosen, and lowered naively.
@@ -302,14 +298,9 @@ impl About<'_, '_, '_> {
     /// A form in words: the layout at each port.
     fn form(&self, node: Node, mode: &NodeMode) -> String {
         let ports = self.folding.graph.nodes[node].ports.iter().enumerate();
-        let operands = self.folding.graph.nodes[node].ports.iter();
-        let operands = operands.filter(|p| !p.is_result).count();
         let mut words = Vec::new();
         for ((at, port), need) in ports.zip(&mode.needs) {
-            let name = match port.is_result {
-                true => format!("result {}", at - operands),
-                false => format!("operand {at}"),
-            };
+            let name = self.folding.graph.nodes[node].port_name(at);
             let layout = match need.constant {
                 Some(layout) => format!("constant, {}", self.text(layout)),
                 None => self.taken_words(port.value, need),

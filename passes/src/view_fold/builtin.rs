@@ -276,10 +276,7 @@ fn in_lines(
     let mut all = vec![layout];
     if let Some(form) = layouts.form(layout) {
         for innermost in [Place::Grid, Place::Lane, Place::Short] {
-            let mut placed = Physical {
-                digits: form.digits.clone(),
-                stated: None,
-            };
+            let mut placed = Physical::new(form.digits.clone());
             let n = placed.digits.len();
             for (i, digit) in placed.digits.iter_mut().enumerate() {
                 digit.place = if i + 1 == n { innermost } else { Place::Grid };

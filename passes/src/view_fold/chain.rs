@@ -11,7 +11,8 @@ use petgraph::graph::{NodeIndex, UnGraph};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// A budget of visited nodes for all chains of a function: this many, plus `LOOKS_A_NODE` times the number of nodes.
+/// A budget of visited nodes for all chains of a function: this many, plus `LOOKS_A_NODE` times the number of nodes. One
+/// search may visit the whole function, so that without a budget all of them would be quadratic.
 const LOOKS: usize = 1 << 16;
 const LOOKS_A_NODE: usize = 8;
 

@@ -32,6 +32,16 @@ pub(crate) struct GroupState {
     pub(crate) read: bool,
 }
 
+impl GroupState {
+    /// The first candidate, without further copies.
+    const FIRST: GroupState = GroupState {
+        produced: 0,
+        extras: 0,
+        open: 0,
+        read: true,
+    };
+}
+
 /// The chosen layouts.
 #[derive(Clone)]
 pub(crate) struct Choice {
@@ -209,7 +219,8 @@ type Ports = SmallVec<[(usize, bool); 2]>;
 /// converts for itself.
 const MOST_READERS: usize = 16;
 
-/// The most candidates of a group with which pairs of further copies are states from the start.
+/// The most candidates of a group with which pairs of further copies are states from the start: the number of pairs is
+/// quadratic, 15 for this many.
 const PAIR_LIMIT: usize = 6;
 
 /// The most states of a group with which larger sets of copies are among them.
@@ -295,6 +306,11 @@ impl<'a> Search<'a> {
         if state.extras == 0 && self.graph.is_streamed(group) {
             return 0;
         }
+        self.all_padding(group, state)
+    }
+
+    /// The padding of a stored group, as often as it counts.
+    fn all_padding(&self, group: Group, state: GroupState) -> u64 {
         let padding = self.padding(group, state.produced);
         padding.saturating_mul(self.touches(group, state))
     }
@@ -307,28 +323,29 @@ impl<'a> Search<'a> {
 
     /// Returns whether an operation copies a part of its operand that could have been in place.
     pub(crate) fn is_copy(&self, node: Node, mode: &NodeMode) -> bool {
-        let copied = self.graph.nodes[node].signature;
-        let copied = copied.map_or(0, |id| self.signatures.get(id).copied);
+        let copied = self.copied_by(node);
         copied != 0 && copied <= mode.price
+    }
+
+    /// Bytes that an operation copies if its result is no part of its operand in place; 0 if it may not be one.
+    fn copied_by(&self, node: Node) -> u64 {
+        let id = self.graph.nodes[node].signature;
+        id.map_or(0, |id| self.signatures.get(id).copied)
     }
 
     /// Bytes of copies whose results could have been parts of their operands in place.
     pub(crate) fn copied(&self, choice: &Choice) -> u64 {
-        let copies = self.graph.nodes.ids().filter_map(|node| {
-            let id = self.graph.nodes[node].signature?;
-            let copy = self.is_copy(node, &choice.modes[node]);
-            copy.then(|| self.signatures.get(id).copied)
-        });
-        copies.fold(0, u64::saturating_add)
+        let nodes = self.graph.nodes.ids();
+        let copies = nodes.filter(|&node| self.is_copy(node, &choice.modes[node]));
+        copies
+            .map(|node| self.copied_by(node))
+            .fold(0, u64::saturating_add)
     }
 
     /// Padding of a streamed group that is stored because a conversion reads it.
     fn stored_by_conversion(&self, group: Group, state: GroupState) -> u64 {
         match self.graph.is_streamed(group) {
-            true => {
-                let padding = self.padding(group, state.produced);
-                padding.saturating_mul(self.touches(group, state))
-            }
+            true => self.all_padding(group, state),
             false => 0,
         }
     }
@@ -609,16 +626,12 @@ impl<'a> Search<'a> {
         let posed = self.pose(modes, plain, copies)?;
         let solution = match plain {
             Some(_) => posed.solve(Asked::surely()),
-            None => {
-                let safe = &mut || self.by_default(&posed.problem, &posed.states);
-                let (near, asked) = (None, Asked::surely());
-                posed.problem.solve(Starts {
-                    near,
-                    safe,
-                    asked,
-                    aim: posed.aim,
-                })
-            }
+            None => posed.problem.solve(Starts {
+                near: None,
+                safe: &mut || self.by_default(&posed.problem, &posed.states),
+                asked: Asked::surely(),
+                aim: posed.aim,
+            }),
         };
         let states = posed.states;
         self.chosen(modes, Solved { states, solution })
@@ -731,8 +744,7 @@ impl<'a> Search<'a> {
             };
             let prices = Columns::single(modes[node].iter().map(price));
             problem.add(&[var], Rc::new(prices));
-            let copied = data.signature;
-            let copied = copied.map_or(0, |id| self.signatures.get(id).copied);
+            let copied = self.copied_by(node);
             let mut by_group: FastMap<Group, Ports> = FastMap::default();
             for (port, p) in data.ports.iter().enumerate() {
                 if let Some(member) = graph.member(p.value)
@@ -944,20 +956,11 @@ impl<'a> Search<'a> {
         states: &States,
     ) -> Choice {
         let n_groups = self.graph.groups.len();
-        let mut groups = SideTable::new(GroupState {
-            produced: 0,
-            extras: 0,
-            open: 0,
-            read: true,
-        });
+        let mut groups = SideTable::new(GroupState::FIRST);
         for group in self.graph.groups.ids() {
             groups[group] = states.of[group][solution.states[group.index()]];
         }
-        let mut chosen = SideTable::new(Rc::new(NodeMode {
-            needs: Vec::new(),
-            tie: 0,
-            price: 0,
-        }));
+        let mut chosen = SideTable::new(Rc::new(NodeMode::of(Vec::new())));
         for node in self.graph.nodes.ids() {
             if let Some(mode) = modes[node].get(solution.states[n_groups + node.index()]) {
                 chosen[node] = mode.clone();
@@ -1032,12 +1035,7 @@ fn sets_of(class: &Class<'_>, size: usize) -> usize {
 /// The states that a group of a class may be in.
 fn group_states(class: &Class<'_>, copies: &Copies, number: usize) -> Vec<GroupState> {
     if class.constant {
-        return vec![GroupState {
-            produced: 0,
-            extras: 0,
-            open: 0,
-            read: true,
-        }];
+        return vec![GroupState::FIRST];
     }
     let most = match copies.any {
         true => class.readers / 2,

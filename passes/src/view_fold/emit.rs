@@ -330,18 +330,9 @@ impl Output<'_, '_> {
             return;
         }
         let data = &self.e.graph.nodes[node];
-        let operands = data.ports.iter().filter(|p| !p.is_result).count();
-        let ports: Vec<String> = data
-            .ports
-            .iter()
-            .enumerate()
-            .map(|(i, p)| {
-                let name = match p.is_result {
-                    true => format!("result {}", i - operands),
-                    false => format!("operand {i}"),
-                };
-                format!("{name}: {}", self.describe(p.value))
-            })
+        let ports = data.ports.iter().enumerate();
+        let ports: Vec<String> = ports
+            .map(|(i, p)| format!("{}: {}", data.port_name(i), self.describe(p.value)))
             .collect();
         self.why
             .push((value, format!("`{name}` in the form {}", ports.join("; "))));
@@ -362,10 +353,7 @@ impl Output<'_, '_> {
     }
 
     fn text(&self, layout: LayoutId) -> String {
-        match self.notation(layout) {
-            Notation::RowMajor => "row-major".to_owned(),
-            other => self.e.graph.numbers.reword(&format!("{{{other}}}")),
-        }
+        self.e.graph.words(&self.notation(layout))
     }
 
     /// The value that an operation reads: some copy of the group, seen through the member's maps. The last parameter

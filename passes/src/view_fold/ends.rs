@@ -3,8 +3,7 @@
 //! Example: a port of a matrix product with the end `[M, K]` takes `batch m k` and, cut, `m0 batch m1 k`; it does not
 //! take `m k batch`.
 
-use super::physical::Place;
-use super::rows::Ends;
+use super::rows::{Ends, in_sequence};
 use super::signature::{LabelDigit, LabelOrder, Signature};
 use optc_layout::Mode;
 use optc_target::PortRole;
@@ -18,18 +17,8 @@ pub(crate) struct Parts {
 
 /// Returns whether a port takes these digits by an alternative that lists ends.
 pub(crate) fn accepts_by(sig: &Signature, ends: &Ends, port: usize, modes: &[Mode]) -> bool {
-    let labels = sig.labels(port);
     // Dimensions that are not shared with other ports are ignored.
-    let digit = |m: &Mode| {
-        let label = labels.get(m.dim).copied().flatten()?;
-        let (div, extent) = (m.div, m.extent);
-        Some(LabelDigit {
-            label,
-            div,
-            extent,
-            place: Place::Grid,
-        })
-    };
+    let digit = |m: &Mode| sig.label_digit(port, m);
     let long = modes.iter().filter(|m| 1 < m.extent);
     let order: LabelOrder = long.filter_map(digit).collect();
     let of_port = &ends.ports[port];
@@ -92,15 +81,8 @@ pub(crate) fn default_order(sig: &Signature, port: usize) -> Option<Vec<usize>> 
     let end = ends().next()?.ports.get(port)?.first()?;
     let labels = sig.labels(port);
     let shape = &sig.shapes[port];
-    let natural: Vec<Mode> = (0..shape.len())
-        .map(|dim| Mode {
-            dim,
-            div: 1,
-            count: shape[dim],
-            extent: shape[dim],
-        })
-        .collect();
-    // Matrices in their own order are taken with runs of any length, because the operation exists already.
+    let dims: Vec<usize> = (0..shape.len()).collect();
+    let natural = in_sequence(sig, port, &dims);
     let as_it_stands = |ends: &Ends| {
         let any = Ends {
             least: 1,

@@ -140,6 +140,17 @@ pub(crate) struct NodeData {
     pub(crate) space: Option<u32>,
 }
 
+impl NodeData {
+    /// The name of a port among the operands or the results.
+    pub(crate) fn port_name(&self, port: usize) -> String {
+        let operands = self.ports.iter().filter(|p| !p.is_result).count();
+        match port.checked_sub(operands) {
+            Some(result) => format!("result {result}"),
+            None => format!("operand {port}"),
+        }
+    }
+}
+
 /// The program as the search sees it.
 #[derive(Clone)]
 pub(crate) struct Graph {
@@ -488,31 +499,16 @@ impl Builder<'_> {
         if data.props.symbols().next().is_none() && !changes_space(func, op, &self.cx.registry) {
             return Ok(self.stated_ports(op, shapes, bits));
         }
-        if let Some(laid) = self.functions.ports(func, op) {
-            let laid = laid.to_vec();
-            let values = data.operands.iter().chain(&data.results);
-            let mut layouts = Vec::with_capacity(shapes.len());
-            for ((notation, &value), (shape, &bits)) in
-                laid.into_iter().zip(values).zip(shapes.iter().zip(bits))
-            {
-                layouts.push(match func.ty(value).as_tensor() {
-                    Some(ty) => {
-                        let notation = notation.unwrap_or_else(|| ty.notation.clone());
-                        self.pin(notation, &data.name, shape, ty.dtype.bits())?
-                    }
-                    None => self.layouts.row_major(shape, bits),
-                });
-            }
-            return Ok(layouts);
-        }
-        let (owner, ports) = match self.functions.callee(func, op) {
+        let laid = self.functions.ports(func, op).map(<[_]>::to_vec);
+        let callee = self.functions.callee(func, op);
+        let (owner, ports) = match callee.filter(|_| laid.is_none()) {
             Some(callee) => (callee, callee.args.iter().chain(&callee.results)),
             None => (func, data.operands.iter().chain(&data.results)),
         };
         let decided =
-            self.functions.callee(func, op).is_some() || changes_space(func, op, &self.cx.registry);
+            laid.is_some() || callee.is_some() || changes_space(func, op, &self.cx.registry);
         let mut layouts = Vec::with_capacity(shapes.len());
-        for (&value, (shape, &bits)) in ports.zip(shapes.iter().zip(bits)) {
+        for (at, (&value, (shape, &bits))) in ports.zip(shapes.iter().zip(bits)).enumerate() {
             layouts.push(match owner.ty(value).as_tensor() {
                 // An operation that hands values to its functions in a way of its own keeps the written layouts.
                 Some(ty) if !decided => {
@@ -523,7 +519,11 @@ impl Builder<'_> {
                         None => self.layouts.row_major(shape, bits),
                     }
                 }
-                Some(ty) => self.pin(ty.notation.clone(), &data.name, shape, ty.dtype.bits())?,
+                Some(ty) => {
+                    let laid = laid.as_ref().and_then(|laid| laid.get(at)?.clone());
+                    let notation = laid.unwrap_or_else(|| ty.notation.clone());
+                    self.pin(notation, &data.name, shape, ty.dtype.bits())?
+                }
                 None => self.layouts.row_major(shape, bits),
             });
         }
@@ -533,8 +533,7 @@ impl Builder<'_> {
     /// On a machine with tiles, the layouts of a barrier whose text states them.
     fn stated_ports(&mut self, op: Op, shapes: &[Vec<u64>], bits: &[u32]) -> Vec<LayoutId> {
         let data = &self.func.ops[op];
-        let decl = self.cx.registry.get(&data.name);
-        let class = decl.map(|d| d.freedom(&self.func.op_ref(op)).class);
+        let class = self.cx.registry.class(&self.func.op_ref(op));
         // Beside values without tiles, the tiles of a text need not be the machine's.
         let plain = bits.iter().any(|&bits| self.layouts.is_plain(bits));
         let known = class.is_some_and(|c| c != FreedomClass::Barrier);
@@ -646,16 +645,14 @@ impl Builder<'_> {
         let data = &self.func.ops[op];
         let op_ref = self.func.op_ref(op);
         let decl = self.cx.registry.get(&data.name);
-        let freedom = decl.map(|d| d.freedom(&op_ref));
-        let class = freedom.as_ref().map_or(FreedomClass::Barrier, |f| f.class);
+        let freedom = decl.map_or_else(|| Freedom::barrier(&op_ref), |d| d.freedom(&op_ref));
         if changes_space(self.func, op, &self.cx.registry) {
             return self.barrier(op);
         }
         let converts = self.cx.registry.structure(&data.name) == Structure::Convert;
-        if class == FreedomClass::Rearrange || converts {
+        if freedom.class == FreedomClass::Rearrange || converts {
             return self.rearrange(op, converts);
         }
-        let freedom = freedom.unwrap_or_else(|| Freedom::barrier(&op_ref));
         self.compute(op, freedom)
     }
 
@@ -885,10 +882,9 @@ impl Builder<'_> {
         let (operand, result) = (data.operands[0], data.results[0]);
         let node = self.node(NodeKind::Alias(op, map), vec![operand, result], 1, None);
         self.use_port(operand, node, 0);
-        let (constant, folded) = {
-            let from = &self.graph.groups[group];
-            (from.constant, from.folded)
-        };
+        let GroupData {
+            constant, folded, ..
+        } = self.graph.groups[group];
         self.root(result, to, constant, node, 1);
         if let Some(member) = &self.graph.members[result] {
             self.graph.groups[member.group].folded = folded;
@@ -974,6 +970,14 @@ impl Graph {
             self.member(p.value)
                 .is_none_or(|m| self.groups[m.group].is_known())
         })
+    }
+
+    /// A notation in words.
+    pub(crate) fn words(&self, notation: &Notation) -> String {
+        match notation {
+            Notation::RowMajor => "row-major".to_owned(),
+            other => self.numbers.reword(&format!("{{{other}}}")),
+        }
     }
 
     pub(crate) fn member(&self, value: Value) -> Option<&Arc<Member>> {

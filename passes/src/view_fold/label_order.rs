@@ -1,7 +1,7 @@
 //! The order of labels that a layout expresses.
 
 use super::layouts::{LayoutId, Layouts};
-use super::physical::{Digit, Place};
+use super::physical::Digit;
 use super::signature::{LabelDigit, LabelOrder, Signature};
 use optc_layout::Mode;
 
@@ -28,16 +28,8 @@ pub(crate) fn label_order(
         return form.digits.iter().map(digit).collect();
     }
     let modes = layouts.modes(layout)?;
-    let digit = |p: &Mode| {
-        let label = labels.get(p.dim).copied().flatten()?;
-        Some(LabelDigit {
-            label,
-            div: p.div,
-            extent: p.extent,
-            place: Place::Grid,
-        })
-    };
     let shape = &sig.shapes[port];
     let long = |p: &&Mode| 1 < p.extent && (1 < shape[p.dim] || labels[p.dim].is_some());
-    modes.iter().filter(long).map(digit).collect()
+    let long = modes.iter().filter(long);
+    long.map(|m| sig.label_digit(port, m)).collect()
 }

@@ -647,24 +647,9 @@ pub(crate) fn rows_and_lanes(tiles: Option<&[Vec<u64>]>) -> [u64; 2] {
 
 /// The map that undoes `map` on a value of shape `operand`.
 fn invert(operand: &[u64], map: &ViewMap) -> ViewMap {
-    let shape = map.shape.clone().unwrap_or_else(|| operand.to_vec());
-    let Some(perm) = &map.perm else {
-        return ViewMap {
-            shape: None,
-            perm: None,
-            result: operand.to_vec(),
-        };
-    };
-    let permuted: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
-    let mut inverse = vec![0; perm.len()];
-    for (i, &p) in perm.iter().enumerate() {
-        inverse[p] = i;
-    }
-    ViewMap {
-        shape: Some(permuted),
-        perm: Some(inverse),
-        result: operand.to_vec(),
-    }
+    let inverse = map.perm.as_ref().map(|_| map.inverse(operand));
+    let inverse = inverse.and_then(Result::ok);
+    inverse.unwrap_or_else(|| ViewMap::reshape(operand))
 }
 
 impl std::fmt::Debug for Layouts {

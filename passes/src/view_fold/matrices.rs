@@ -6,7 +6,6 @@
 use super::ends::{Parts, parts};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
-use super::physical::Place;
 use super::restrict::restrict;
 use super::rows::{Ends, takes_layout};
 use super::signature::{LabelDigit, LabelOrder, Signature};
@@ -14,39 +13,24 @@ use optc_target::PortRole;
 
 /// The whole dimensions of a role, in the order that the result or the operands have them.
 fn natural(sig: &Signature, wanted: PortRole) -> LabelOrder {
-    let ports = [sig.n_operands, 0, 1];
     let labels: Vec<(usize, u64)> = match wanted {
         PortRole::K => {
-            let size = |label: usize| {
-                let at = sig.labels(0).iter().position(|l| *l == Some(label))?;
-                Some((label, sig.shapes[0][at]))
-            };
-            sig.reference_k.iter().filter_map(|&l| size(l)).collect()
+            let size = |&label: &usize| Some((label, sig.extent(0, label)?));
+            sig.reference_k.iter().filter_map(size).collect()
         }
         _ => {
-            let of = |port: &usize| -> Vec<(usize, u64)> {
-                let dims = sig.labels(*port).iter().zip(&sig.shapes[*port]);
+            let of = |port: usize| -> Vec<(usize, u64)> {
+                let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
                 dims.filter_map(|(label, &n)| Some(((*label)?, n)))
                     .filter(|(label, _)| sig.port_role(*label) == wanted)
                     .collect()
             };
-            ports
-                .iter()
-                .map(of)
-                .find(|l| !l.is_empty())
-                .unwrap_or_default()
+            let mut all = [sig.n_operands, 0, 1].into_iter().map(of);
+            all.find(|l| !l.is_empty()).unwrap_or_default()
         }
     };
-    let digit = |(label, extent): (usize, u64)| LabelDigit {
-        label,
-        div: 1,
-        extent,
-        place: Place::Grid,
-    };
-    labels
-        .into_iter()
-        .filter(|(_, n)| 1 < *n)
-        .map(digit)
+    let long = labels.into_iter().filter(|(_, n)| 1 < *n);
+    long.map(|(label, extent)| LabelDigit::in_grid(label, 1, extent))
         .collect()
 }
 

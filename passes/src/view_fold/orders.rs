@@ -35,12 +35,7 @@ pub(crate) fn extend(sig: &Signature, order: &LabelOrder) -> Vec<LabelOrder> {
 /// The labels of a port that an order lacks.
 fn lacking(sig: &Signature, order: &[LabelDigit], port: usize) -> Vec<LabelDigit> {
     let unknown = |(label, _): &(usize, u64)| order.iter().all(|d| d.label != *label);
-    let digit = |(label, extent)| LabelDigit {
-        label,
-        div: 1,
-        extent,
-        place: Place::Grid,
-    };
+    let digit = |(label, extent)| LabelDigit::in_grid(label, 1, extent);
     sig.long_labels(port).filter(unknown).map(digit).collect()
 }
 

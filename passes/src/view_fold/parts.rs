@@ -16,9 +16,7 @@ pub(crate) fn kept_whole(func: &Func, registry: &Registry) -> SideTable<Value, b
     }
     for &op in func.body.iter().rev() {
         let data = &func.ops[op];
-        let class = registry
-            .get(&data.name)
-            .map(|decl| decl.freedom(&func.op_ref(op)).class);
+        let class = registry.class(&func.op_ref(op));
         let converts = registry.structure(&data.name) == Structure::Convert;
         let moves_on = class == Some(FreedomClass::Rearrange) || converts;
         let opaque = match moves_on {

@@ -47,6 +47,14 @@ pub(crate) struct Physical {
 }
 
 impl Physical {
+    /// A form whose tiles are the machine's own.
+    pub(crate) fn new(digits: Vec<Digit>) -> Physical {
+        Physical {
+            digits,
+            stated: None,
+        }
+    }
+
     /// The digits of a place.
     pub(crate) fn at(&self, place: Place) -> impl Iterator<Item = &Digit> + Clone {
         self.digits.iter().filter(move |d| d.place == place)
@@ -79,10 +87,7 @@ impl Physical {
             extent: shape[dim],
             place: place(i),
         };
-        Physical {
-            digits: long.iter().enumerate().map(digit).collect(),
-            stated: None,
-        }
+        Physical::new(long.iter().enumerate().map(digit).collect())
     }
 
     /// Whole dimensions in this order, major to minor, without tiles. If `run` is given and the last dimension has
@@ -124,10 +129,7 @@ impl Physical {
             });
         }
         digits.retain(|d| 1 < d.extent);
-        Some(Physical {
-            digits,
-            stated: None,
-        })
+        Some(Physical::new(digits))
     }
 
     /// Returns whether the value is in no tile, on a machine that has such values.

@@ -99,14 +99,14 @@ pub(crate) fn restrict(
     let mut modes: SmallVec<[Mode; 8]> = SmallVec::new();
     let mut covered: SmallVec<[bool; 8]> = smallvec![false; shape.len()];
     for (at, digit) in order.iter().enumerate() {
-        let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else {
+        let Some(dim) = sig.dim_of(port, digit.label) else {
             continue;
         };
         let size = shape[dim];
         let granule = sig.freedom.labels[digit.label].granule;
         let from = match sig.is_even {
             true => size,
-            false => extent_of(sig, source, digit.label).unwrap_or(size),
+            false => sig.extent(source, digit.label).unwrap_or(size),
         };
         if from != size && digit.div != 1 && (granule == 0 || !granule.is_multiple_of(digit.div)) {
             return None;
@@ -145,18 +145,18 @@ fn restrict_tiled(
     order: &[LabelDigit],
     source: usize,
 ) -> Option<LayoutId> {
-    let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
+    let shape = &sig.shapes[port];
     let mut digits: Vec<Digit> = Vec::with_capacity(order.len());
     let mut filled = vec![1u64; shape.len()];
     for (at, digit) in order.iter().enumerate() {
-        let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else {
+        let Some(dim) = sig.dim_of(port, digit.label) else {
             continue;
         };
         let size = shape[dim];
         if size == 1 {
             continue;
         }
-        let from = extent_of(sig, source, digit.label).unwrap_or(size);
+        let from = sig.extent(source, digit.label).unwrap_or(size);
         let granule = sig.freedom.labels[digit.label].granule;
         let cut = digit.div != 1 || !is_outermost(order, at);
         if from != size && cut && (granule == 0 || !granule.is_multiple_of(digit.div)) {
@@ -196,10 +196,7 @@ fn restrict_tiled(
     if !plain && !has(&digits, Place::Row) && tiled(Place::Row) {
         fill(&mut digits, Place::Grid, Place::Row);
     }
-    let form = Physical {
-        digits: joined(digits),
-        stated: None,
-    };
+    let form = Physical::new(joined(digits));
     layouts.formed(shape, sig.bits[port], &form)
 }
 
@@ -213,11 +210,6 @@ fn fill(digits: &mut [Digit], from: Place, to: Place) {
             break;
         }
     }
-}
-
-fn extent_of(sig: &Signature, port: usize, label: usize) -> Option<u64> {
-    let dim = sig.labels(port).iter().position(|l| *l == Some(label))?;
-    Some(sig.shapes[port][dim])
 }
 
 fn is_outermost(order: &[LabelDigit], at: usize) -> bool {
@@ -234,10 +226,7 @@ fn from_differs_with_inner_cut(
     order: &[LabelDigit],
 ) -> bool {
     order.iter().any(|d| {
-        let (a, b) = (
-            extent_of(sig, port, d.label),
-            extent_of(sig, source, d.label),
-        );
+        let (a, b) = (sig.extent(port, d.label), sig.extent(source, d.label));
         match (a, b) {
             (Some(a), Some(b)) if a != b => !a.is_multiple_of(d.div) || !b.is_multiple_of(d.div),
             _ => false,

@@ -45,6 +45,28 @@ pub(crate) struct NodeMode {
     pub(crate) price: u64,
 }
 
+impl NodeMode {
+    /// A form that moves nothing by itself.
+    pub(super) fn of(needs: Vec<Need>) -> NodeMode {
+        NodeMode {
+            needs,
+            tie: 0,
+            price: 0,
+        }
+    }
+}
+
+impl Need {
+    /// The need of a constant that is written in this layout of its root.
+    fn of_constant(root: LayoutId) -> Need {
+        Need {
+            mask: 0,
+            direct: None,
+            constant: Some(root),
+        }
+    }
+}
+
 pub(crate) struct Search<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) layouts: &'a mut Layouts,
@@ -246,7 +268,7 @@ impl<'a> Search<'a> {
     }
 
     /// Offers the layouts of least padding for an operation's ports, in tiles that its row takes.
-    fn seed_roles(&mut self, node: &super::groups::NodeData, id: SignatureId) {
+    fn seed_roles(&mut self, node: &NodeData, id: SignatureId) {
         for (port, data) in node.ports.iter().enumerate() {
             for &layout in self.signatures.cheapest(self.layouts, id, port).iter() {
                 self.offer_at(data.value, layout, false);
@@ -254,14 +276,10 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn default_at(&mut self, node: &super::groups::NodeData, port: usize) -> LayoutId {
+    fn default_at(&mut self, node: &NodeData, port: usize) -> LayoutId {
         match node.signature {
             Some(id) => self.signatures.default_at(self.layouts, id, port),
-            None => {
-                let value = node.ports[port].value;
-                let bits = self.graph.member(value).map_or(8, |m| m.bits);
-                self.layouts.row_major(&self.graph.shapes[value], bits)
-            }
+            None => self.row_major_of(node.ports[port].value),
         }
     }
 
@@ -346,13 +364,7 @@ impl<'a> Search<'a> {
                     Some(layout) => self.need(value, &[layout], None),
                     None => self.any(value),
                 };
-                need.into_iter()
-                    .map(|n| NodeMode {
-                        needs: vec![n],
-                        tie: 0,
-                        price: 0,
-                    })
-                    .collect()
+                need.into_iter().map(|n| NodeMode::of(vec![n])).collect()
             }
             (NodeKind::Op(_), Some(id)) => return self.shared_modes(node, id),
             (NodeKind::Op(_), None) => Vec::new(),
@@ -404,11 +416,7 @@ impl<'a> Search<'a> {
             let first = self.candidates[group][0];
             let reached = graph.at_member(self.layouts, value, first).is_some();
             return match reached {
-                true => Some(Need {
-                    mask: 0,
-                    direct: None,
-                    constant: Some(first),
-                }),
+                true => Some(Need::of_constant(first)),
                 false => self.need(value, &[natural], Some(natural)),
             };
         }
@@ -427,18 +435,8 @@ impl<'a> Search<'a> {
 
     fn alias_modes(&mut self, node: Node, map: MapId) -> Vec<NodeMode> {
         let graph = self.graph;
-        let (from, to) = (
-            graph.nodes[node].ports[0].value,
-            graph.nodes[node].ports[1].value,
-        );
-        let Some(group) = graph.member(from).map(|m| m.group) else {
-            return Vec::new();
-        };
-        let roots = self.candidates[group].clone();
-        let mut here: Vec<LayoutId> = roots
-            .into_iter()
-            .filter_map(|root| graph.at_member(self.layouts, from, root))
-            .collect();
+        let [from, to] = [0, 1].map(|port| graph.nodes[node].ports[port].value);
+        let mut here = self.demands_at(from);
         // The layout that demands nothing of the group: the group's value is converted to it.
         if let Some((bridge, _)) = self.bridge(from, to, map)
             && !here.contains(&bridge)
@@ -456,11 +454,7 @@ impl<'a> Search<'a> {
             if let Some((a, b)) = needs
                 && (b.mask != 0 || b.constant.is_some())
             {
-                modes.push(NodeMode {
-                    needs: vec![a, b],
-                    tie: 0,
-                    price: 0,
-                });
+                modes.push(NodeMode::of(vec![a, b]));
             }
         }
         modes
@@ -495,12 +489,7 @@ impl<'a> Search<'a> {
         let values: Vec<Value> = graph.nodes[node].ports.iter().map(|p| p.value).collect();
         if self.signatures.get(id).is_move() {
             let needs: Option<Vec<Need>> = values.iter().map(|&v| self.any(v)).collect();
-            let form = |needs| NodeMode {
-                needs,
-                tie: 0,
-                price: 0,
-            };
-            return needs.map(form).into_iter().collect();
+            return needs.map(NodeMode::of).into_iter().collect();
         }
         let demands: Vec<Vec<LayoutId>> = values.iter().map(|&v| self.demands_at(v)).collect();
         let key = (id, demands);
@@ -634,11 +623,7 @@ impl<'a> Search<'a> {
                 best = Some((tie, root));
             }
         }
-        best.map(|(_, root)| Need {
-            mask: 0,
-            direct: None,
-            constant: Some(root),
-        })
+        best.map(|(_, root)| Need::of_constant(root))
     }
 
     /// The bytes that naive lowering moves, and its padding. Every operation is in its default layouts. There is one

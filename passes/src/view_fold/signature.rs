@@ -123,6 +123,11 @@ impl TileRule {
     pub(crate) fn is_any(&self) -> bool {
         !self.shares_all && !self.logical && self.independent
     }
+
+    /// Returns whether it takes tiles by the roles of dimensions.
+    pub(crate) fn is_by_roles(&self) -> bool {
+        !self.shares_all && !self.logical && !self.independent
+    }
 }
 
 /// One digit of an order in terms of labels: `count` values of `label / div`, on `extent` positions.
@@ -133,6 +138,18 @@ pub(crate) struct LabelDigit {
     pub(crate) extent: u64,
     /// The place in a tile. On a machine without tiles all digits are in the grid.
     pub(crate) place: Place,
+}
+
+impl LabelDigit {
+    /// A digit in the grid.
+    pub(crate) fn in_grid(label: usize, div: u64, extent: u64) -> LabelDigit {
+        LabelDigit {
+            label,
+            div,
+            extent,
+            place: Place::Grid,
+        }
+    }
 }
 
 /// An order of labels, major to minor.
@@ -264,8 +281,7 @@ impl Signature {
 
     /// Returns whether ports take tiles by their roles, on a machine with tiles.
     pub(crate) fn takes_roles(&self) -> bool {
-        let by_roles = |rule: &TileRule| !rule.shares_all && !rule.logical && !rule.is_any();
-        self.tiles.iter().any(by_roles)
+        self.tiles.iter().any(TileRule::is_by_roles)
     }
 
     /// Returns whether an alternative that the operation takes has a price, or writes any layout.
@@ -282,8 +298,7 @@ impl Signature {
 
     /// Returns whether an alternative of one order costs something, on a machine without tiles.
     pub(crate) fn prices_orders(&self) -> bool {
-        let costs = |rule: &OrderRule| rule.price.is_some_and(|p| p.factor.thousandths() != 0);
-        self.is_common_order() && self.orders.iter().any(costs)
+        self.is_common_order() && self.orders.iter().any(|rule| rule.price.is_some())
     }
 
     /// Returns whether each alternative lists the ends of orders, on a machine without tiles.
@@ -412,6 +427,28 @@ impl Signature {
 
     pub(crate) fn has_label(&self, port: usize, label: usize) -> bool {
         self.labels(port).contains(&Some(label))
+    }
+
+    /// The label of a dimension of a port.
+    pub(crate) fn label(&self, port: usize, dim: usize) -> Option<usize> {
+        self.labels(port).get(dim).copied().flatten()
+    }
+
+    /// The dimension of a port that has a label.
+    pub(crate) fn dim_of(&self, port: usize, label: usize) -> Option<usize> {
+        self.labels(port).iter().position(|l| *l == Some(label))
+    }
+
+    /// The size of a label at a port.
+    pub(crate) fn extent(&self, port: usize, label: usize) -> Option<u64> {
+        let dim = self.dim_of(port, label)?;
+        self.shapes[port].get(dim).copied()
+    }
+
+    /// A digit of a port in terms of labels; `None` if its dimension has none.
+    pub(crate) fn label_digit(&self, port: usize, mode: &Mode) -> Option<LabelDigit> {
+        let label = self.label(port, mode.dim)?;
+        Some(LabelDigit::in_grid(label, mode.div, mode.extent))
     }
 
     /// The role of a label in a contraction.
@@ -582,12 +619,8 @@ impl Signature {
             .collect();
         let inside = self.grouped_digits(port, &modes).unwrap_or_default();
         let digit = |(p, across): &(Mode, bool)| {
-            (!across && 1 < p.extent).then_some(LabelDigit {
-                label: label?,
-                div: p.div,
-                extent: p.extent,
-                place: Place::Grid,
-            })
+            let digit = LabelDigit::in_grid(label?, p.div, p.extent);
+            (!across && 1 < p.extent).then_some(digit)
         };
         inside.iter().filter_map(digit).collect()
     }
@@ -597,7 +630,8 @@ impl Signature {
     }
 }
 
-/// Above this number of ports, an order is handed on through one port rather than from each port to each other.
+/// Above this number of ports, an order is handed on through one port rather than from each port to each other, which is
+/// quadratic in their number.
 const MANY_PORTS: usize = 64;
 
 /// The role of a label in a contraction.
@@ -649,8 +683,7 @@ fn alternatives<'r>(row: &'r Row, sig: &Signature) -> Vec<&'r Alternative> {
 fn slower_of(row: &Row, sig: &Signature) -> Vec<Slower> {
     let is_of = |slower: &&Slower| {
         let port = slower.port.index(sig.n_operands);
-        let priced = slower.factor.thousandths() != 0 && port < sig.n_ports();
-        priced && sig.is_of(slower.when)
+        port < sig.n_ports() && sig.is_of(slower.when)
     };
     row.slower.iter().filter(is_of).cloned().collect()
 }

@@ -3,7 +3,7 @@
 use super::cx::{Reason, shape_of};
 use super::words::{dtype, tuple};
 use super::writer::{Output, Writer};
-use optc_tile::block::{Grid, Semantics, check_revisits};
+use optc_tile::block::{Grid, check_revisits};
 use optc_tile::{GroupSchedule, Order, Span, Tile};
 use std::collections::BTreeSet;
 
@@ -17,16 +17,9 @@ pub(super) fn written_once(group: &GroupSchedule, tile: &Tile) -> Result<(), Rea
     }
     let extents = group.axes.iter().map(|a| a.extent.cast_signed());
     let grid = Grid::new(extents.collect()).map_err(|e| e.to_string())?;
-    let semantics: Vec<Semantics> = group
-        .axes
-        .iter()
-        .map(|a| match a.order {
-            Order::Parallel => Semantics::Parallel,
-            Order::Arbitrary => Semantics::Arbitrary,
-        })
-        .collect();
+    let orders: Vec<Order> = group.axes.iter().map(|a| a.order).collect();
     let block = |program: &[i64]| tile.0.iter().map(|s| s.start.eval(program)).collect();
-    check_revisits(&grid, &semantics, block).map_err(|e| e.to_string())
+    check_revisits(&grid, &orders, block).map_err(|e| e.to_string())
 }
 
 /// One way in which a span is clipped at the ends of a dimension.

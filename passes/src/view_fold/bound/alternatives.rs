@@ -1,7 +1,7 @@
 //! Rows that list alternatives: one alternative is taken at all ports, with a least padding.
 
 use super::classes::{class_of, may_be};
-use super::order::{extent, whole_and_part};
+use super::order::whole_and_part;
 use super::padding::padding_of_runs;
 use super::ports::ports_of;
 use super::relaxation::{Class, Lanes, Relaxation, Slot, Spread, State};
@@ -57,7 +57,7 @@ impl Relaxation<'_> {
         };
         let crosses = x.spread == Spread::Several && y.spread == Spread::One;
         let label = x.label.filter(|_| crosses && x.label == y.label);
-        let size = |port: usize| extent(sig, port, label?);
+        let size = |port: usize| sig.extent(port, label?);
         let Some(size) = size(part.0).filter(|&n| size(whole.0) == Some(n)) else {
             return 0;
         };
@@ -103,8 +103,7 @@ impl Relaxation<'_> {
         slots: &IndexMap<usize, Slot>,
     ) {
         let sig = self.signatures.get(id);
-        let by_roles = |r: &TileRule| !r.shares_all && !r.logical && !r.is_any();
-        let n = if sig.lines.is_some() && sig.tiles.iter().all(by_roles) {
+        let n = if sig.lines.is_some() && sig.tiles.iter().all(TileRule::is_by_roles) {
             sig.tiles.len()
         } else if sig.lists_ends() && !sig.is_common_order() {
             sig.orders.len()

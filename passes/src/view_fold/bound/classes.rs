@@ -3,7 +3,6 @@
 //! Example: a value of shape (4, 6) that no member cuts has two digits. Its other layouts fall into those with the
 //! digit of 4 innermost and those with the digit of 6 innermost.
 
-use super::order::extent;
 use super::relaxation::{Class, Lanes, Relaxation, Spread};
 use crate::view_fold::groups::{Group, NodeData};
 use crate::view_fold::label_order::label_order;
@@ -40,7 +39,7 @@ pub(super) fn may_be(
         }
         Lanes::Along | Lanes::Across => {
             let n = tiled::along_role(sig, port, label);
-            let several = Some(n) != extent(sig, port, label);
+            let several = Some(n) != sig.extent(port, label);
             class.extent < n && (several || class.spread != Spread::Several)
         }
     }
@@ -60,7 +59,7 @@ pub(super) fn class_of(
     let Some(last) = order.as_ref().and_then(|order| order.last()) else {
         return Class::UNKNOWN;
     };
-    let size = extent(sig, port, last.label);
+    let size = sig.extent(port, last.label);
     let in_lanes = || order.iter().flatten().filter(|d| d.place == Place::Lane);
     let run = in_lanes().fold(1u64, |n, d| n.saturating_mul(d.extent));
     let is_padded = layouts.padded(2, sig.bits[port], 1, run) != run;
@@ -224,10 +223,7 @@ impl Relaxation<'_> {
                 place: if d == atom { Place::Lane } else { Place::Grid },
                 ..*d
             };
-            let mut form = Physical {
-                digits: self.atoms[group].iter().map(marked).collect(),
-                stated: None,
-            };
+            let mut form = Physical::new(self.atoms[group].iter().map(marked).collect());
             let mut at = shape.clone();
             for &map in maps.iter() {
                 form = form.through(&at, self.layouts.view_map(map))?;

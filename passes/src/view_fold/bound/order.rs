@@ -34,8 +34,8 @@ pub(super) fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize
         return true;
     }
     let whole = |label: usize| {
-        let here = extent(sig, a, label);
-        here == extent(sig, b, label) && here.is_some_and(|n| 1 < n)
+        let here = sig.extent(a, label);
+        here == sig.extent(b, label) && here.is_some_and(|n| 1 < n)
     };
     if p != q {
         return !(whole(p) && whole(q));
@@ -80,7 +80,7 @@ pub(super) fn keeps_innermost(
     let (Some(last), Some(q)) = (last, class.label) else {
         return true;
     };
-    let size = |port: usize, label: usize| extent(sig, port, label).unwrap_or(1);
+    let size = |port: usize, label: usize| sig.extent(port, label).unwrap_or(1);
     let goes_on = last.div == 1 && 1 < last.extent && 1 < size(b, last.label);
     let there = 1 < size(b, q) && size(b, q) <= size(a, q);
     !(goes_on && there) || last.label == q
@@ -118,24 +118,19 @@ pub(super) fn carried(
     }
     let mut there = sig.labels(other).iter().zip(&sig.shapes[other]);
     let held = |(label, &to): (&Option<usize>, &u64)| {
-        to <= 1 || label.is_some_and(|l| extent(sig, port, l).is_some_and(|from| to <= from))
+        to <= 1 || label.is_some_and(|l| sig.extent(port, l).is_some_and(|from| to <= from))
     };
     // A result with fewer dimensions lies as the others do. An operand with fewer may lie in no lines.
     let alike = sig.labels(port) == sig.labels(other) || sig.n_operands <= other;
     if sig.lines.is_none() || !alike || !there.all(held) {
         return None;
     }
-    let whole = |d: &LabelDigit| extent(sig, port, d.label) == extent(sig, other, d.label);
+    let whole = |d: &LabelDigit| sig.extent(port, d.label) == sig.extent(other, d.label);
     let mut in_run = order.iter().filter(|d| d.place != Place::Grid);
     if !in_run.all(whole) || !order.last().is_none_or(whole) {
         return None;
     }
     restrict(sig, layouts, other, order, port)
-}
-
-pub(super) fn extent(sig: &Signature, port: usize, label: usize) -> Option<u64> {
-    let dim = sig.labels(port).iter().position(|l| *l == Some(label))?;
-    sig.shapes[port].get(dim).copied()
 }
 
 /// Returns whether another port of the common order may have a layout that is no candidate, beside this layout with
@@ -163,7 +158,7 @@ pub(super) fn leaves_open(
         if n <= 1 {
             continue;
         }
-        let Some(here) = label.and_then(|l| extent(sig, a, l)) else {
+        let Some(here) = label.and_then(|l| sig.extent(a, l)) else {
             return true;
         };
         // A cut of the longer port above the shorter port's extent may stand anywhere.

@@ -6,7 +6,8 @@ use crate::view_fold::groups::{Group, Node};
 use optc_ir::entity::EntityId;
 use optc_solver::{Cost, INFEASIBLE, cost};
 
-/// The most readers of a group with which there are states in which one of them does not read the produced layout.
+/// The most readers of a group with which there are states in which one of them does not read the produced layout: one
+/// state for each reader and each set of copies.
 pub(super) const MOST_READERS: usize = 8;
 
 impl Relaxation<'_> {

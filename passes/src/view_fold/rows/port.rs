@@ -218,7 +218,7 @@ fn contract_default(sig: &Signature, rule: &OrderRule, port: usize) -> Option<Ve
 }
 
 /// The modes of whole dimensions, major to minor.
-fn in_sequence(sig: &Signature, port: usize, order: &[usize]) -> Vec<Mode> {
+pub(crate) fn in_sequence(sig: &Signature, port: usize, order: &[usize]) -> Vec<Mode> {
     let whole = |&dim: &usize| {
         let count = sig.shapes[port][dim];
         let (div, extent) = (1, count);

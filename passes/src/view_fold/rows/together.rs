@@ -6,7 +6,6 @@
 use super::super::ends::{Parts, parts};
 use super::super::label_order::label_order;
 use super::super::layouts::{LayoutId, Layouts};
-use super::super::physical::Place;
 use super::super::price;
 use super::super::signature::{LabelDigit, LabelOrder, Signature};
 use super::port::takes_at;
@@ -69,14 +68,7 @@ pub(crate) fn side(
     let Some(order) = label_order(sig, layouts, port, layout) else {
         return Side::Any;
     };
-    let of = |role: PortRole| {
-        let digits = order.iter().copied();
-        joined(digits.filter(|d| sig.port_role(d.label) == role))
-    };
-    let has = |port: usize, role: PortRole| {
-        let mut labels = sig.labels(port).iter().flatten();
-        labels.any(|l| sig.port_role(*l) == role)
-    };
+    let of = |role: PortRole| of_role(sig, &order, role);
     Side::Digits(match first {
         rule if !rule.shared.is_empty() => rule.shared.iter().copied().map(of).collect(),
         // Digits of one role are in one order at all ports that have the role.
@@ -84,7 +76,7 @@ pub(crate) fn side(
             let roles = [PortRole::Batch, PortRole::M, PortRole::N, PortRole::K];
             let both = roles
                 .into_iter()
-                .filter(|&role| has(port, role) && has(other, role));
+                .filter(|&role| has_role(sig, port, role) && has_role(sig, other, role));
             both.map(of).collect()
         }
         _ => vec![shared(sig, &order, other)],
@@ -93,11 +85,7 @@ pub(crate) fn side(
 
 /// The digits of an order that exist at another port. A cut at or above the other port's extent does not exist there.
 pub(crate) fn shared(sig: &Signature, order: &[LabelDigit], other: usize) -> Vec<(usize, u64)> {
-    let extent = |label: usize| {
-        let dim = sig.labels(other).iter().position(|l| *l == Some(label))?;
-        sig.shapes[other].get(dim).copied()
-    };
-    let exists = |d: &LabelDigit| extent(d.label).is_some_and(|n| d.div < n);
+    let exists = |d: &LabelDigit| sig.extent(other, d.label).is_some_and(|n| d.div < n);
     joined(order.iter().copied().filter(exists))
 }
 
@@ -119,6 +107,16 @@ fn window_side(sig: &Signature, layouts: &mut Layouts, port: usize, layout: Layo
         Some(order) => Side::Digits(vec![joined(sig.k_digits(port, &order).into_iter())]),
         None => Side::Any,
     }
+}
+
+fn of_role(sig: &Signature, order: &[LabelDigit], role: PortRole) -> Vec<(usize, u64)> {
+    let digits = order.iter().copied();
+    joined(digits.filter(|d| sig.port_role(d.label) == role))
+}
+
+fn has_role(sig: &Signature, port: usize, role: PortRole) -> bool {
+    let mut labels = sig.labels(port).iter().flatten();
+    labels.any(|l| sig.port_role(*l) == role)
 }
 
 /// Label and divisor of each digit, with adjacent digits of one label joined.
@@ -196,16 +194,11 @@ fn takes_by(sig: &Signature, rule: &OrderRule, layouts: &mut Layouts, form: &[La
     if let Some(ends) = &rule.ends {
         return fits_matrices(sig, ends, &orders);
     }
-    let of = |port: usize, role: PortRole| {
-        let digits = orders[port].iter().copied();
-        joined(digits.filter(|d| sig.port_role(d.label) == role))
-    };
-    let has = |port: usize, role: PortRole| {
-        let mut labels = sig.labels(port).iter().flatten();
-        labels.any(|l| sig.port_role(*l) == role)
-    };
+    let of = |port: usize, role: PortRole| of_role(sig, &orders[port], role);
     rule.shared.iter().all(|&role| {
-        let ports: Vec<usize> = (0..form.len()).filter(|&p| has(p, role)).collect();
+        let ports: Vec<usize> = (0..form.len())
+            .filter(|&p| has_role(sig, p, role))
+            .collect();
         ports.windows(2).all(|w| of(w[0], role) == of(w[1], role))
     })
 }
@@ -221,17 +214,8 @@ fn label_orders(
     ports
         .map(|(port, &l)| {
             let modes = layouts.modes(l)?;
-            let labels = sig.labels(port);
-            let digit = |m: &Mode| {
-                Some(LabelDigit {
-                    label: labels.get(m.dim).copied().flatten()?,
-                    div: m.div,
-                    extent: m.extent,
-                    place: Place::Grid,
-                })
-            };
             let long = modes.iter().filter(|m| 1 < m.extent && 1 < m.count);
-            Some(long.filter_map(digit).collect())
+            Some(long.filter_map(|m| sig.label_digit(port, m)).collect())
         })
         .collect()
 }

@@ -19,10 +19,8 @@ pub(super) const CHEAPEST: usize = 8;
 /// The default runs of a port: the last label of each of the first two roles that the row takes, with the later
 /// dimension in the lanes.
 pub(crate) fn default(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<LayoutId> {
-    let rule = sig
-        .tiles
-        .iter()
-        .find(|r| !r.shares_all && !r.logical && !r.is_any())?;
+    let rule = sig.tiles.iter().find(|r| r.is_by_roles())?;
+    let shape = &sig.shapes[port];
     let chosen: Vec<usize> = representatives(sig, rule);
     let labels = sig.labels(port);
     let mut dims: Vec<usize> = (0..labels.len())
@@ -54,12 +52,10 @@ pub(crate) fn default(sig: &Signature, layouts: &mut Layouts, port: usize) -> Op
     // If all roles of a place have a single element, the place is empty.
     pairs.extend(dims.iter().map(|&row| (None, Some(row))));
     pairs.push((None, None));
-    let whole = |dim: usize| Run {
-        digits: vec![(dim, 1, sig.shapes[port][dim])],
-    };
+    let whole = |dim: usize| Run::whole(shape, dim);
     pairs.into_iter().find_map(|(lane, row)| {
         let form = build(sig, port, lane.map(whole), row.map(whole), &[])?;
-        let id = layouts.formed(&sig.shapes[port], sig.bits[port], &form)?;
+        let id = layouts.formed(shape, sig.bits[port], &form)?;
         let order = role_order(sig, layouts, port, id)?;
         takes(sig, rule, port, &order).then_some(id)
     })
@@ -98,6 +94,15 @@ pub(super) fn representatives(sig: &Signature, rule: &TileRule) -> Vec<usize> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     pub(super) digits: Vec<(usize, u64, u64)>,
+}
+
+impl Run {
+    /// All of a dimension.
+    pub(super) fn whole(shape: &[u64], dim: usize) -> Run {
+        Run {
+            digits: vec![(dim, 1, shape[dim])],
+        }
+    }
 }
 
 /// A form with these runs. The other digits number tiles, in the order of `hint`, else in the logical order.
@@ -159,10 +164,7 @@ pub(super) fn build(
     digits.extend(placed(&rows, Place::Row));
     digits.extend(placed(&lanes, Place::Lane));
     digits.retain(|d| 1 < d.extent);
-    Some(Physical {
-        digits: joined(digits),
-        stated: None,
-    })
+    Some(Physical::new(joined(digits)))
 }
 
 /// Sorts the digits that stand in `hint` by their order there.
@@ -235,15 +237,9 @@ pub(crate) fn transfers(
                 if lanes.is_none() {
                     continue;
                 }
-                let Some(form) = build(sig, other, lanes, rows, &order) else {
-                    continue;
-                };
-                let shape = &sig.shapes[other];
-                if let Some(id) = layouts.formed(shape, sig.bits[other], &form)
-                    && accepts(sig, layouts, other, id)
-                {
-                    out.insert((other, id));
-                }
+                let form = build(sig, other, lanes, rows, &order);
+                let found = accepted(sig, layouts, other, form);
+                out.extend(found.map(|(_, id)| (other, id)));
             }
         }
     }
@@ -283,19 +279,14 @@ pub(crate) fn cheapest(
 ) -> Vec<LayoutId> {
     let shape = &sig.shapes[port];
     let long: Vec<usize> = (0..shape.len()).filter(|&d| 1 < shape[d]).collect();
-    let whole = |dim: usize| Run {
-        digits: vec![(dim, 1, shape[dim])],
-    };
+    let whole = |dim: usize| Run::whole(shape, dim);
     let mut found: Vec<(u64, LayoutId)> = Vec::new();
     for &lane in long.iter().filter(|_| sig.is_common_order()) {
         let Some(run) = sig.lines else { break };
         let mut order: Vec<usize> = (0..shape.len()).filter(|&d| d != lane).collect();
         order.push(lane);
         let form = Physical::plain(shape, &order, Some(run));
-        let id = layouts.formed(shape, sig.bits[port], &form);
-        if let Some(id) = id.filter(|&id| accepts(sig, layouts, port, id)) {
-            found.push((layouts.bytes(id), id));
-        }
+        found.extend(accepted(sig, layouts, port, Some(form)));
     }
     for &lane in &long {
         let beside = long
@@ -304,12 +295,25 @@ pub(crate) fn cheapest(
         let alone = sig.lines.is_some().then_some(None);
         for row in beside.map(|&row| Some(row)).chain(alone) {
             let form = build(sig, port, Some(whole(lane)), row.map(whole), &[]);
-            let id = form.and_then(|form| layouts.formed(shape, sig.bits[port], &form));
-            if let Some(id) = id.filter(|&id| accepts(sig, layouts, port, id)) {
-                found.push((layouts.bytes(id), id));
-            }
+            found.extend(accepted(sig, layouts, port, form));
         }
     }
+    least(found, n)
+}
+
+/// The layout of a form with its bytes, if the row takes it at a port.
+fn accepted(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    form: Option<Physical>,
+) -> Option<(u64, LayoutId)> {
+    let id = layouts.formed(&sig.shapes[port], sig.bits[port], &form?)?;
+    accepts(sig, layouts, port, id).then(|| (layouts.bytes(id), id))
+}
+
+/// The `n` layouts of the fewest bytes.
+fn least(mut found: Vec<(u64, LayoutId)>, n: usize) -> Vec<LayoutId> {
     found.sort_by_key(|&(bytes, _)| bytes);
     found.dedup();
     found.into_iter().take(n).map(|(_, id)| id).collect()
@@ -325,9 +329,7 @@ pub(crate) fn uncut(sig: &Signature, layouts: &mut Layouts, n: usize) -> Vec<Lay
     };
     let kept: Vec<usize> = (0..shape.len()).filter(kept).collect();
     let rank = shape.iter().filter(|&&n| 1 < n).count();
-    let whole = |dim: usize| Run {
-        digits: vec![(dim, 1, shape[dim])],
-    };
+    let whole = |dim: usize| Run::whole(shape, dim);
     let mut found: Vec<(u64, LayoutId)> = Vec::new();
     for &lane in &kept {
         let beside = kept.iter().copied().filter(|&row| row != lane).map(Some);
@@ -335,13 +337,8 @@ pub(crate) fn uncut(sig: &Signature, layouts: &mut Layouts, n: usize) -> Vec<Lay
         let alone = (rank == 1).then_some(None);
         for row in beside.chain(alone) {
             let form = build(sig, 0, Some(whole(lane)), row.map(whole), &[]);
-            let id = form.and_then(|form| layouts.formed(shape, sig.bits[0], &form));
-            if let Some(id) = id.filter(|&id| accepts(sig, layouts, 0, id)) {
-                found.push((layouts.bytes(id), id));
-            }
+            found.extend(accepted(sig, layouts, 0, form));
         }
     }
-    found.sort_by_key(|&(bytes, _)| bytes);
-    found.dedup();
-    found.into_iter().take(n).map(|(_, id)| id).collect()
+    least(found, n)
 }

@@ -15,7 +15,7 @@ use optc_target::PortRole;
 /// The most parts of one port that are joined with those of others.
 pub(super) const MOST_PARTS: usize = 24;
 
-/// The most forms that are joined from the parts of all ports.
+/// The most forms that are joined from the parts of all ports. Without a limit they are all combinations of these parts.
 pub(super) const MOST_FORMS: usize = 512;
 
 /// The parts of each port, and the layouts there with these parts.

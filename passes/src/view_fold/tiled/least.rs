@@ -16,15 +16,13 @@ pub(crate) fn least_padding(
     innermost: Option<usize>,
 ) -> u64 {
     let shape = &sig.shapes[port];
-    let product = |n: u64, &size: &u64| n.saturating_mul(size);
-    let elements = shape.iter().fold(1, product);
+    let elements = sig.elements(port);
     let bits = sig.bits[port];
     if elements == 0 {
         return 0;
     }
     if let Some(positions) = least_run(sig, port, innermost) {
-        let all = |n: u64| n.saturating_mul(u64::from(bits)).div_ceil(8);
-        return all(positions).saturating_sub(all(elements));
+        return padding(bits, positions, elements);
     }
     if !sig.takes_roles() {
         return 0;
@@ -33,26 +31,18 @@ pub(crate) fn least_padding(
     let lines = sig.lines.is_some();
     for rule in &sig.tiles {
         let written = rule.writes_any && sig.n_operands <= port;
-        if lines && !rule.shares_all && !rule.logical && !rule.is_any() && !written {
+        if lines && rule.is_by_roles() && !written {
             if innermost.is_none_or(|label| may_end_in(sig, rule, port, label)) {
                 least = least.min(least_line(sig, layouts, rule, port, innermost));
             }
             continue;
         }
-        if rule.shares_all || rule.logical || rule.is_any() || !rule.distinct || written {
+        if !rule.is_by_roles() || !rule.distinct || written {
             return 0;
         }
-        // The number of elements along each kind of role.
-        let mut kinds: Vec<(PortRole, u64)> = Vec::new();
-        let dims = sig.labels(port).iter().zip(shape);
-        for (label, &size) in dims.filter(|(_, n)| 1 < **n) {
-            let Some(label) = *label else { return 0 };
-            let role = sig.port_role(label).kind();
-            match kinds.iter_mut().find(|(known, _)| *known == role) {
-                Some((_, n)) => *n = n.saturating_mul(size),
-                None => kinds.push((role, size)),
-            }
-        }
+        let Some(kinds) = along_roles(sig, port, PortRole::kind) else {
+            return 0;
+        };
         let may = |roles: &Option<Vec<PortRole>>, kind: PortRole| {
             let of = |r: &PortRole| r.kind() == kind || r.covers(kind);
             roles.as_ref().is_none_or(|all| all.iter().any(of))
@@ -80,8 +70,31 @@ pub(crate) fn least_padding(
     if least == u64::MAX {
         return 0;
     }
-    let all = |n: u64| n.saturating_mul(u64::from(bits)).div_ceil(8);
-    all(least).saturating_sub(all(elements))
+    padding(bits, least, elements)
+}
+
+/// Bytes of positions beside those of the elements.
+fn padding(bits: u32, positions: u64, elements: u64) -> u64 {
+    let bytes = |n: u64| n.saturating_mul(u64::from(bits)).div_ceil(8);
+    bytes(positions).saturating_sub(bytes(elements))
+}
+
+/// The number of elements along each role, or kind of role, of a port; `None` if a long dimension has no label.
+fn along_roles(
+    sig: &Signature,
+    port: usize,
+    kind: impl Fn(PortRole) -> PortRole,
+) -> Option<Vec<(PortRole, u64)>> {
+    let mut along: Vec<(PortRole, u64)> = Vec::new();
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    for (label, &size) in dims.filter(|(_, n)| 1 < **n) {
+        let role = kind(sig.port_role((*label)?));
+        match along.iter_mut().find(|(known, _)| *known == role) {
+            Some((_, n)) => *n = n.saturating_mul(size),
+            None => along.push((role, size)),
+        }
+    }
+    Some(along)
 }
 
 /// Of the runs that divide a digit of `extent` elements and are no multiple of the lanes, the one with the least
@@ -139,8 +152,8 @@ pub(crate) fn least_line_padding(
     if elements == 0 {
         return 0;
     }
-    let all = |n: u64| n.saturating_mul(u64::from(sig.bits[port])).div_ceil(8);
-    all(least_line(sig, layouts, rule, port, innermost)).saturating_sub(all(elements))
+    let positions = least_line(sig, layouts, rule, port, innermost);
+    padding(sig.bits[port], positions, elements)
 }
 
 /// The fewest positions of a port that has all labels of a common order, if the innermost run is of one dimension and
@@ -171,22 +184,13 @@ pub(super) fn least_line(
     port: usize,
     innermost: Option<usize>,
 ) -> u64 {
-    let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
-    let elements = sig.elements(port);
+    let (bits, elements) = (sig.bits[port], sig.elements(port));
     let Some(listed) = &rule.ports[port][0] else {
         return elements;
     };
-    let mut along: Vec<(PortRole, u64)> = Vec::new();
-    let dims = sig.labels(port).iter().zip(shape);
-    for (label, &size) in dims.filter(|(_, n)| 1 < **n) {
-        let Some(role) = label.map(|label| sig.port_role(label)) else {
-            return elements;
-        };
-        match along.iter_mut().find(|(known, _)| *known == role) {
-            Some((_, n)) => *n = n.saturating_mul(size),
-            None => along.push((role, size)),
-        }
-    }
+    let Some(mut along) = along_roles(sig, port, |role| role) else {
+        return elements;
+    };
     let own = innermost.map(|label| sig.port_role(label));
     along.retain(|(role, _)| listed.iter().any(|r| r.covers(*role)));
     along.retain(|(role, _)| own.is_none_or(|own| own == *role));

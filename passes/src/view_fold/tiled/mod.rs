@@ -39,10 +39,9 @@ pub(crate) struct Part {
     pub(crate) rules: u64,
 }
 
-/// The most alternatives of a row that are distinguished.
+/// The most alternatives of a row that are distinguished: a set of them is the bits of a `u64`.
 pub(crate) const MOST_RULES: usize = 64;
 
 fn size_of(sig: &Signature, port: usize, label: usize) -> u64 {
-    let dim = sig.labels(port).iter().position(|l| *l == Some(label));
-    dim.map_or(1, |dim| sig.shapes[port][dim])
+    sig.extent(port, label).unwrap_or(1)
 }

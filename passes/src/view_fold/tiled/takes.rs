@@ -168,8 +168,7 @@ pub(crate) fn lists_lanes(sig: &Signature, rule: &TileRule, port: usize) -> bool
 
 /// The roles that an alternative of roles lists for the lanes of a port; `None` where any may be there.
 fn lane_roles(rule: &TileRule, port: usize) -> Option<&[PortRole]> {
-    let by_roles = !rule.shares_all && !rule.logical && !rule.is_any();
-    rule.ports.get(port).filter(|_| by_roles)?[0].as_deref()
+    rule.ports.get(port).filter(|_| rule.is_by_roles())?[0].as_deref()
 }
 
 /// Returns whether a port has a dimension of one of these roles.

@@ -8,7 +8,7 @@ use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexMap;
 use optc::exec::{ExecOptions, Executable};
-use optc::{Compiler, PricedPort, Program, Target, Tensor, When, write_aside};
+use optc::{Compiler, PricedPort, Program, Row, Target, Tensor, When, write_aside};
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -94,20 +94,69 @@ pub(super) fn command(
     let cases = cases();
     for case in &cases {
         terminal::doing(|| format!("{}: {}", case.family, case.name));
-        let mut both = [
-            Timed::of(&compiler, &options, &case.family, &case.program(false))?,
-            Timed::of(&compiler, &options, &case.family, &case.program(true))?,
-        ];
-        let mut conversion = match case.port {
-            Some(port) => {
-                let text = case.conversion(port);
-                Some(Timed::of(&compiler, &options, &case.family, &text)?)
-            }
-            None => None,
-        };
+        let Measured {
+            seconds,
+            kernel,
+            ratio,
+            price,
+        } = Measured::of(case, &compiler, &options, args.runs)?;
+        let _ = writeln!(
+            text,
+            "{:<12} {:<40} {kernel:<12} {:>10.3} {:>10.3} {ratio:>6.2} {:>6}",
+            case.family,
+            case.name,
+            seconds[1] * 1e3,
+            seconds[0] * 1e3,
+            price.map_or_else(|| "-".to_owned(), |price| format!("{price:.2}"))
+        );
+        let found = families.entry(&case.family).or_insert_with(|| Found {
+            kernel: true,
+            ..Found::default()
+        });
+        found.kernel &= kernel != "generic";
+        found.ratios.push(format!("{} {ratio:.2}", case.name));
+        if let Some((port, price)) = case.port.zip(price) {
+            let of = (port, case.when, case.several_runs);
+            found.prices.entry(of).or_default().push(price);
+        }
+    }
+    let rows = calibrated(&families);
+    if to.as_os_str() == "-" {
+        text.push('\n');
+        text.push_str(&rows);
+    } else {
+        write_aside(to, rows.as_bytes())?;
+    }
+    streams.print(&text);
+    Ok(Status::Done)
+}
+
+/// The times of a case.
+struct Measured {
+    /// The least seconds in row-major order, and in the other orders.
+    seconds: [f64; 2],
+    /// The kernel that runs the other orders.
+    kernel: &'static str,
+    /// The median of the ratios of a round: the time in the other orders to that in row-major order.
+    ratio: f64,
+    /// The median of the extra times, in units of a conversion's reads or writes of the port.
+    price: Option<f64>,
+}
+
+impl Measured {
+    fn of(
+        case: &Case,
+        compiler: &Compiler,
+        options: &ExecOptions,
+        runs: u32,
+    ) -> Result<Measured, Failure> {
+        let timed = |text: &str| Timed::of(compiler, options, &case.family, text);
+        let mut both = [timed(&case.program(false))?, timed(&case.program(true))?];
+        let conversion = case.port.map(|port| timed(&case.conversion(port)));
+        let mut conversion = conversion.transpose()?;
         let (mut ratios, mut prices) = (Vec::new(), Vec::new());
         let (mut least, mut kernel) = ([f64::INFINITY; 2], "");
-        for _ in 0..args.runs {
+        for _ in 0..runs {
             let mut turn = [0.0; 2];
             for which in [0, 1, 1, 0] {
                 let (seconds, name) = both[which].run()?;
@@ -125,40 +174,13 @@ pub(super) fn command(
             all.sort_by(f64::total_cmp);
             all.get(all.len() / 2).copied()
         };
-        let ratio = median(ratios).unwrap_or(f64::NAN);
-        let price = median(prices);
-        let _ = writeln!(
-            text,
-            "{:<12} {:<40} {kernel:<12} {:>10.3} {:>10.3} {ratio:>6.2} {:>6}",
-            case.family,
-            case.name,
-            least[1] * 1e3,
-            least[0] * 1e3,
-            price.map_or_else(|| "-".to_owned(), |price| format!("{price:.2}"))
-        );
-        let found = families.entry(&case.family).or_insert_with(|| Found {
-            kernel: true,
-            ..Found::default()
-        });
-        found.kernel &= kernel != "generic";
-        found.ratios.push(format!("{} {ratio:.2}", case.name));
-        if let Some((port, price)) = case.port.zip(price) {
-            let of = found
-                .prices
-                .entry((port, case.when, case.several_runs))
-                .or_default();
-            of.push(price);
-        }
+        Ok(Measured {
+            seconds: least,
+            kernel,
+            ratio: median(ratios).unwrap_or(f64::NAN),
+            price: median(prices),
+        })
     }
-    let rows = calibrated(&families);
-    if to.as_os_str() == "-" {
-        text.push('\n');
-        text.push_str(&rows);
-    } else {
-        write_aside(to, rows.as_bytes())?;
-    }
-    streams.print(&text);
-    Ok(Status::Done)
 }
 
 /// One program of a case, with inputs.
@@ -293,8 +315,33 @@ fn priced_in(line: &str) -> Option<Priced> {
     Some((table.port, table.when, !table.several_runs.is_empty()))
 }
 
+/// The prices that a row states, in alternatives and in `slower`.
+fn stated_by(row: &Row) -> Vec<Priced> {
+    let of_take = row.take.iter().filter_map(|a| a.price);
+    let of_take = of_take.map(|price| (price.port, None, false));
+    let of_ports = row.slower.iter();
+    let of_ports = of_ports.map(|s| (s.port, s.when, !s.several_runs.is_empty()));
+    of_take.chain(of_ports).collect()
+}
+
+/// A line that states a price, with the measured price. An alternative whose price is 0 has none, and a line of `slower`
+/// whose price is 0 goes.
+fn repriced(line: &str, factor: f64) -> String {
+    let (before, after) = line.split_once("factor = ").unwrap_or((line, ""));
+    let after = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if 0.0 < factor {
+        return format!("{before}factor = {factor:.2}{after}\n");
+    }
+    let after = after.strip_prefix(" }").unwrap_or(after);
+    match before.split_once(", price = {") {
+        Some((alternative, _)) => format!("{alternative}{after}\n"),
+        None => String::new(),
+    }
+}
+
 /// The file of the target with the measured prices in its rows.
 fn calibrated(families: &IndexMap<&str, Found>) -> String {
+    let target = Target::builtin(TARGET).ok();
     let mut text = String::new();
     let mut in_row = false;
     let mut of: Vec<(&str, &Found)> = Vec::new();
@@ -307,16 +354,11 @@ fn calibrated(families: &IndexMap<&str, Found>) -> String {
         if in_row && measured {
             continue;
         }
-        let factor = || {
-            of.iter()
-                .find_map(|(_, found)| found.factor(priced_in(line)?))
-        };
-        match line.split_once("factor = ").map(|at| (at, factor())) {
-            Some(((before, after), Some(factor))) if in_row => {
-                let after = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-                let _ = writeln!(text, "{before}factor = {factor:.2}{after}");
-            }
-            _ => {
+        let price = line.contains("factor = ").then(|| priced_in(line));
+        let factor = |price| of.iter().find_map(|(_, found)| found.factor(price));
+        match price.flatten().and_then(factor) {
+            Some(factor) => text.push_str(&repriced(line, factor)),
+            None => {
                 text.push_str(line);
                 text.push('\n');
             }
@@ -339,6 +381,33 @@ fn calibrated(families: &IndexMap<&str, Found>) -> String {
             text,
             "evidence = \"`optc bench --calibrate`, times as long as row-major: {}\"",
             ratios.join("; ")
+        );
+        for (name, found) in &of {
+            let row = target.as_ref().and_then(|target| target.row(name));
+            text.push_str(&unstated(row, name, found));
+        }
+    }
+    text.replace("slower = [\n]\n", "")
+}
+
+/// Comments about the measured prices of a family for which its row has no line.
+fn unstated(row: Option<&Row>, name: &str, found: &Found) -> String {
+    let stated = row.map_or_else(Vec::new, stated_by);
+    let mut text = String::new();
+    for &of in found.prices.keys().filter(|of| !stated.contains(of)) {
+        let Some(factor) = found.factor(of).filter(|&factor| 0.0 < factor) else {
+            continue;
+        };
+        let (port, when, several_runs) = (of.0.name(), of.1, of.2);
+        let place = if several_runs {
+            "several runs"
+        } else {
+            "the order"
+        };
+        let when = when.map_or_else(String::new, |when| format!(", {}", when.describe()));
+        let _ = writeln!(
+            text,
+            "# Measured and stated by no line: {name} takes {factor:.2} times the bytes of {port} for {place}{when}."
         );
     }
     text
@@ -380,20 +449,12 @@ mod tests {
         let target = Target::builtin(TARGET).expect("it is built in");
         let mut prices = 0;
         for (family, row) in &target.families {
-            let of_take = row
-                .take
-                .iter()
-                .filter_map(|a| a.price.map(|p| (p.port, None, false)));
-            let of_ports = row
-                .slower
-                .iter()
-                .map(|s| (s.port, s.when, !s.several_runs.is_empty()));
-            for price in of_take.chain(of_ports) {
+            for price in stated_by(row) {
                 assert!(all[family.as_str()].contains(&price), "{family}: {price:?}");
                 prices += 1;
             }
         }
-        assert!(5 < prices);
+        assert!(3 < prices);
         let lines = Target::source(TARGET).unwrap_or_default().lines();
         let lines = lines.filter(|line| line.contains("factor = "));
         assert!(lines.clone().all(|line| priced_in(line).is_some()));
@@ -402,43 +463,61 @@ mod tests {
 
     #[test]
     fn measured_rows_are_a_target() {
-        let mut families = IndexMap::new();
-        let found = Found {
+        let row = |text: &str, family: &str| {
+            let target = Target::parse(text).expect("it reads back");
+            target.row(family).expect("the row is there").clone()
+        };
+        let softmax = |measured: Vec<f64>| Found {
             ratios: vec!["across lines 1.25".to_owned()],
-            prices: IndexMap::from([((PricedPort::Left, None, false), vec![0.5, 1.0])]),
+            prices: IndexMap::from([((PricedPort::Left, None, false), measured)]),
             kernel: true,
         };
-        families.insert("norm", found);
         let of_ports = [
             (PricedPort::Left, false, 0.25),
             (PricedPort::Result, false, 0.05),
             (PricedPort::Left, true, 0.5),
         ];
         let prices = of_ports.map(|(port, runs, price)| ((port, None, runs), vec![price]));
-        let found = Found {
+        let matmul = Found {
             prices: IndexMap::from(prices),
             ..Found::default()
         };
-        families.insert("matmul", found);
-        let text = calibrated(&families);
+        let families = [("softmax", softmax(vec![0.5, 1.0])), ("matmul", matmul)];
+        let text = calibrated(&IndexMap::from(families));
+        let found = row(&text, "softmax");
+        assert!(found.kernel && found.evidence.contains("across lines 1.25"));
+        let price = found.take.iter().find_map(|a| a.price);
+        assert_eq!(price.expect("it has a price").of(1000), 750);
+        let slower = row(&text, "matmul").slower;
+        let factors: Vec<u64> = slower.iter().map(|s| s.factor.thousandths()).collect();
+        assert_eq!(factors, [250, 500]);
+        assert!(!row(&text, "conv").evidence.contains("1.25"));
+        assert!(!text.contains("stated by no line"));
+    }
+
+    #[test]
+    fn a_price_of_zero_is_no_price() {
+        let found = |of: &[Priced], price: f64| Found {
+            prices: of.iter().map(|&of| (of, vec![price])).collect(),
+            ..Found::default()
+        };
+        let left = (PricedPort::Left, None, false);
+        let result = (PricedPort::Result, None, false);
+        let runs = (PricedPort::Left, None, true);
+        let text = calibrated(&IndexMap::from([
+            ("softmax", found(&[left], 0.05)),
+            ("matmul", found(&[left, result, runs], 0.0)),
+            ("norm", found(&[left], 0.35)),
+            ("reduce", found(&[left], 0.05)),
+        ]));
         let target = Target::parse(&text).expect("it reads back");
-        let row = target.row("norm").expect("the row is there");
-        assert!(row.kernel && row.evidence.contains("across lines 1.25"));
-        let price = row
-            .take
-            .iter()
-            .find_map(|a| a.price)
-            .expect("it has a price");
-        assert_eq!(price.of(1000), 750);
+        let row = target.row("softmax").expect("the row is there");
+        assert_eq!(row.take.len(), 2);
+        assert!(row.take.iter().all(|a| a.price.is_none()));
         let row = target.row("matmul").expect("this too");
-        let factors: Vec<u64> = row.slower.iter().map(|s| s.factor.thousandths()).collect();
-        assert_eq!(factors, [250, 0, 500]);
-        assert!(
-            !target
-                .row("conv")
-                .expect("this one too")
-                .evidence
-                .contains("1.25")
-        );
+        assert!(row.slower.is_empty() && !text.contains("slower = ["));
+        let comments: Vec<&str> = text.lines().filter(|l| l.contains("no line")).collect();
+        let wanted = "# Measured and stated by no line: norm takes 0.35 times the bytes of left for the order.";
+        assert_eq!(comments, [wanted]);
     }
 }
