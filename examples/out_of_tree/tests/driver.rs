@@ -36,6 +36,7 @@ fn file_tests_pass() {
 
 #[test]
 fn lists_and_explanations_know_the_additions() {
+    says(&["--list-ops"], &["acme.gate ", "hbir.add "]);
     says(&["--list-passes"], &["lower-gates", "view-fold"]);
     says(&["--list-rules"], &["make-gates"]);
     says(&["targets"], &["acme ", "cpu "]);

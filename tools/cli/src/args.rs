@@ -116,7 +116,7 @@ pub(crate) struct CompileArgs {
 #[derive(Args, Debug)]
 pub(crate) struct RewriteArgs {
     /// The program: a file, or - for standard input
-    #[arg(value_name = "IN", required_unless_present_any = ["list_passes", "list_rules"])]
+    #[arg(value_name = "IN", required_unless_present_any = ["list_passes", "list_rules", "list_ops"])]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) compile: CompileArgs,
@@ -163,6 +163,9 @@ pub(crate) struct RewriteArgs {
     /// List the rewrite rules of all passes with their equations
     #[arg(long)]
     pub(crate) list_rules: bool,
+    /// List all operations with their families, which the rows of targets name
+    #[arg(long)]
+    pub(crate) list_ops: bool,
     /// Treat the modules between `// -----` one by one; a refused module does not prevent the printing of the others
     #[arg(long)]
     pub(crate) split_input_file: bool,

@@ -42,7 +42,10 @@ pub(crate) fn execute(
     streams: &mut Streams<'_>,
 ) -> Result<Rewritten, Failure> {
     let mut compiler = inputs::compiler(driver, &args.compile)?;
-    if args.list_passes || args.list_rules {
+    if args.list_passes || args.list_rules || args.list_ops {
+        if args.list_ops {
+            lists::operations(&compiler, streams);
+        }
         if args.list_passes {
             lists::passes(&compiler, streams);
         }

@@ -4,6 +4,8 @@ use crate::support;
 
 use optc_cli::Main;
 use optc_cli::filetest::Outcome;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use support::{CANCEL, Folder, TRANSPOSE, optc};
 
@@ -298,4 +300,27 @@ fn tests_are_in_every_format_of_text() {
         optc(&["test", &folder.path("")]).ok(),
         "5 passed, 0 failed\n"
     );
+}
+
+/// `tests/interop/filecheck.py` holds LLVM's FileCheck to the same verdicts.
+#[test]
+fn directives_mean_what_they_mean_to_filecheck() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/interop/filecheck.json");
+    let text = std::fs::read_to_string(path).unwrap();
+    let groups: BTreeMap<String, Vec<Vec<Value>>> = serde_json::from_str(&text).unwrap();
+    let cases: Vec<&Vec<Value>> = groups.values().flatten().collect();
+    assert!(180 < cases.len());
+    let folder = Folder::new("filecheck");
+    for case in cases {
+        let text = |i: usize| case.get(i).and_then(Value::as_str).unwrap_or("");
+        let checks = folder.write("checks", &format!("{}\n", text(1)));
+        let input = folder.write("text", text(2));
+        let run = format!(
+            "// RUN: FileCheck {checks} --input-file={input} {}\n",
+            text(3)
+        );
+        let outcome = Main::default().test(Path::new(&folder.write("case.ir", &run)));
+        let found = outcome.failures.is_empty();
+        assert_eq!(Some(found), case[0].as_bool(), "{case:?}: {outcome:?}");
+    }
 }

@@ -1,10 +1,7 @@
 //! Finds directives in the comments of a file: `CHECK:`, `CHECK-NEXT:` and the others, for each prefix.
 
-use super::options::{Options, blanks};
+use super::options::{COMMENTS, Options, blanks};
 use super::pattern::{Pattern, PatternError};
-
-/// Prefixes of comments in which no directive counts.
-const COMMENTS: [&str; 2] = ["COM", "RUN"];
 
 /// The endings of directives, without `COUNT-n`.
 pub(crate) const ENDINGS: [(&str, Kind); 6] = [
@@ -60,12 +57,13 @@ pub(super) struct Check {
     pub(super) pattern: Pattern,
 }
 
-/// The directives of one prefix-free piece of text: their kind, whether they are literal, and the rest of the line.
+/// A directive as it stands in a line.
 struct Found<'t> {
     name: &'t str,
     prefix: &'t str,
     kind: Kind,
     is_literal: bool,
+    /// The line after the colon.
     rest: &'t str,
 }
 
@@ -155,7 +153,7 @@ fn find<'t>(line: &'t str, prefixes: &[&'t str]) -> Result<Option<Found<'t>>, St
     loop {
         let at = |prefix: &&str| Some((line[from..].find(prefix)? + from, prefix.len()));
         // The leftmost prefix, and of two at one place the longer one.
-        let all = known().filter_map(|p| at(p));
+        let all = known().filter_map(at);
         let Some((start, len)) = all.min_by_key(|&(at, len)| (at, usize::MAX - len)) else {
             return Ok(None);
         };
@@ -207,12 +205,12 @@ fn ending(rest: &str) -> Result<Option<(Kind, bool, &str)>, String> {
         let Some(after) = word.strip_prefix(name) else {
             continue;
         };
-        let with_not = (name == "NOT") != after.starts_with("-NOT");
-        let other = ENDINGS
-            .iter()
-            .any(|(other, _)| after.starts_with(&format!("-{other}")));
-        if other && with_not {
-            return Err(format!("`-{name}` and another ending cannot be combined"));
+        let mut others = ENDINGS.iter().map(|(other, _)| *other);
+        let second = others.find(|other| after.starts_with(&format!("-{other}:")));
+        if let Some(second) = second
+            && (name == "NOT") != (second == "NOT")
+        {
+            return Err(format!("`-{name}` and `-{second}` cannot be combined"));
         }
         return Ok(modifiers(after).map(|(literal, after)| (kind, literal, after)));
     }

@@ -23,6 +23,9 @@ const SHOWN: usize = 12;
 /// Compares a text with the directives of a file.
 pub(crate) fn compare(source: &str, text: &str, options: &Options) -> Vec<Fault> {
     let whole = |message: String| vec![Fault { line: 0, message }];
+    if let Some(message) = options.refused_prefix() {
+        return whole(message);
+    }
     let mut variables = Variables::new();
     for define in &options.define {
         match define.split_once('=') {

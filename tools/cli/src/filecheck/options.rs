@@ -2,6 +2,9 @@
 
 use clap::Parser;
 
+/// Prefixes of comments in which no directive counts.
+pub(super) const COMMENTS: [&str; 2] = ["COM", "RUN"];
+
 /// The options of a call.
 #[derive(Parser, Clone, Debug)]
 #[command(
@@ -55,6 +58,21 @@ impl Options {
             one.map_or_else(|| word.clone(), |rest| format!("--{rest}"))
         };
         Options::try_parse_from(words.iter().map(long))
+    }
+
+    /// The prefixes that cannot be used, with the reason.
+    pub(super) fn refused_prefix(&self) -> Option<String> {
+        let prefixes = self.prefixes();
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let bad = prefixes.iter().enumerate().find(|(i, prefix)| {
+            let taken = COMMENTS.contains(prefix) || prefixes[..*i].contains(prefix);
+            prefix.is_empty() || !prefix.chars().all(fits) || taken
+        });
+        let (_, prefix) = bad?;
+        Some(format!(
+            "found the prefix `{prefix}`, wanted letters, digits, `-` and `_`, each prefix once, and none of {}",
+            COMMENTS.join(", ")
+        ))
     }
 
     /// The options of a file whose directives are compared with what its commands print.
