@@ -4,7 +4,7 @@
 
 use optc_cli::explain::{AREAS, Language};
 use optc_cli::filetest::words;
-use optc_cli::{Streams, run_command};
+use optc_cli::{Main, Streams};
 use optc_ir::{Code, Diagnostic, Example, text, verify};
 
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ fn run(command: &str) -> (u8, String) {
         output: &mut output,
         errors: &mut errors,
     };
-    let status = run_command(args, &mut streams);
+    let status = Main::default().call(args, &mut streams);
     (status, String::from_utf8_lossy(&errors).into_owned())
 }
 

@@ -4,7 +4,7 @@
 //! `INSTA_UPDATE=always cargo test -p optc-tests --test filetests` accepts their output.
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use optc_cli::filetest;
+use optc_cli::{Main, filetest};
 use optc_tests::paths::{files, root};
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ fn trial(case: PathBuf) -> Trial {
 }
 
 fn run(case: &Path) -> Result<(), Failed> {
-    let outcome = filetest::run(case);
+    let outcome = Main::default().test(case);
     if !outcome.failures.is_empty() {
         return Err(format!("{}\n{}", outcome.failures.join("\n"), outcome.output).into());
     }

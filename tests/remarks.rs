@@ -1,7 +1,7 @@
 //! Suggestions in remarks help: each suggested option is applied, and its promise is checked.
 
 use optc::{Compiler, FoldReport};
-use optc_cli::{Streams, run_command};
+use optc_cli::{Main, Streams};
 use optc_tests::paths::{files, relative, root};
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn run(pass: &str, options: &[String], path: &Path) -> Result<Said, String> {
     args.extend_from_slice(options);
     args.push(path.display().to_string());
     let (mut output, mut errors) = (Vec::new(), Vec::new());
-    let status = run_command(
+    let status = Main::default().call(
         &args,
         &mut Streams {
             input: &mut std::io::empty(),

@@ -176,7 +176,7 @@ fn every_library_crate_is_in_the_table() {
     }
 }
 
-/// True for users of the library, which depend on the façade only.
+/// True for users of the library, which depend on the façade and the command only.
 fn is_example(name: &str) -> bool {
     let Some(used) = dependencies().get(name).cloned() else {
         return false;
@@ -185,7 +185,8 @@ fn is_example(name: &str) -> bool {
     let manifests = files(&folder, "toml");
     let quoted = format!("name = \"{name}\"");
     let here = |m: &PathBuf| read(m).contains(&quoted);
-    manifests.iter().any(here) && used.iter().all(|d| d == "optc" || !d.starts_with("optc"))
+    let public = |d: &String| ["optc", "optc-cli"].contains(&&**d) || !d.starts_with("optc");
+    manifests.iter().any(here) && used.iter().all(public)
 }
 
 #[test]

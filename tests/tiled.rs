@@ -1,7 +1,7 @@
 //! Plans of tiles on random programs: execution tile by tile gives the same as the operations.
 
 use indexmap::IndexMap;
-use optc_cli::{Streams, run_command};
+use optc_cli::{Main, Streams};
 use optc_compare::{Fill, RandomSource, SplitMix64, compare, random_inputs};
 use optc_interp::{RunError, run_reference, run_tiled};
 use optc_ir::entity::EntityId;
@@ -408,7 +408,7 @@ fn plans_become_the_same_kernels() {
             errors: &mut errors,
         };
         let args = ["optc".into(), "--emit=pallas".into(), plan.clone()];
-        let status = run_command(args, &mut streams);
+        let status = Main::default().call(args, &mut streams);
         let errors = String::from_utf8_lossy(&errors);
         assert_eq!(status, 0, "{}: {errors}", plan.display());
         let stem = plan.file_stem().unwrap_or_default().to_string_lossy();

@@ -398,16 +398,22 @@ impl Target {
     pub fn file(name: &str) -> Option<String> {
         let target = Self::builtin(name).ok()?;
         let base = name.split_once(':').map_or(name, |(base, _)| base);
+        Some(target.file_from(Self::source(base)?))
+    }
+
+    /// The file from which this target was read, with its name and generation.
+    #[must_use]
+    pub fn file_from(&self, text: &str) -> String {
         let mut head = true;
         let line = |line: &str| {
             head &= !line.starts_with('[');
             match line.split_once(" = ").map(|(key, _)| key) {
-                Some("name") if head => format!("name = \"{}\"\n", target.name),
-                Some("generation") if head => format!("generation = \"{}\"\n", target.generation),
+                Some("name") if head => format!("name = \"{}\"\n", self.name),
+                Some("generation") if head => format!("generation = \"{}\"\n", self.generation),
                 _ => format!("{line}\n"),
             }
         };
-        Some(Self::source(base)?.lines().map(line).collect())
+        text.lines().map(line).collect()
     }
 
     /// Reads a target file.

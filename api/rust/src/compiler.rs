@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::input::read_file;
 use crate::program::Program;
-use crate::target::{default_target, find_with};
+use crate::target::{self, Added};
 use optc_check::stats::Stats;
 use optc_interp::DataSource;
 use optc_ir::size::SizeTable;
@@ -21,7 +21,8 @@ use std::sync::Arc;
 pub struct Compiler {
     registry: Arc<Registry>,
     passes: PassList,
-    /// The target; `None` leaves the choice to [`default_target`].
+    targets: Vec<Added>,
+    /// The target; `None` leaves the choice to [`Compiler::default_target`].
     pub target: Option<Arc<Target>>,
     /// The arguments and results that may change their layouts.
     pub boundary: Boundary,
@@ -60,6 +61,7 @@ impl Compiler {
         Compiler {
             registry: Arc::new(optc_ops::registry()),
             passes: PassList::builtin(),
+            targets: Vec::new(),
             target: None,
             boundary: Boundary::default(),
             bindings: Bindings::default(),
@@ -92,13 +94,45 @@ impl Compiler {
         &mut self.passes
     }
 
+    /// Adds a target by the text of its file, which has its name. The rows may name the families of this compiler's
+    /// operations, so that operations are added first.
+    ///
+    /// # Errors
+    /// The text is refused, or there is a target of this name.
+    pub fn add_target(&mut self, text: &str) -> Result<(), Error> {
+        let added = target::added(text, &self.registry, &self.targets)?;
+        self.targets.push(added);
+        Ok(())
+    }
+
+    /// The names of the built-in targets, then those of the added ones in order.
+    #[must_use]
+    pub fn target_names(&self) -> Vec<&str> {
+        target::names(&self.targets)
+    }
+
+    /// The file of a built-in or added target, with its name and generation; `None` if there is no target of this name.
+    #[must_use]
+    pub fn target_file(&self, name: &str) -> Option<String> {
+        target::file_of(name, &self.targets)
+    }
+
     /// The target with this name, or the one in this file. Its rows may name the families of this compiler's
     /// operations.
     ///
     /// # Errors
     /// As for [`find_target`](crate::find_target).
     pub fn find_target(&self, name: &str) -> Result<Target, Error> {
-        find_with(name, &self.registry)
+        target::find_with(name, &self.registry, &self.targets)
+    }
+
+    /// The default target of a program, as [`default_target`](crate::default_target) gives it; `hbir.target` may name an
+    /// added one.
+    ///
+    /// # Errors
+    /// The program names a target that does not exist.
+    pub fn default_target(&self, program: &Program) -> Result<Target, Error> {
+        target::default_with(program, &self.targets)
     }
 
     /// Reads and verifies a file. Its format is that of its extension, unless `from` gives one.
@@ -198,7 +232,7 @@ impl Compiler {
         let name = module.attrs.str("hbir.target")?;
         match &self.target {
             Some(own) if own.name == name => Some(own.clone()),
-            _ => Target::builtin(name).ok().map(Arc::new),
+            _ => target::named(name, &self.targets).ok().map(Arc::new),
         }
     }
 
@@ -219,7 +253,7 @@ impl Compiler {
     pub fn context(&self, program: &Program) -> Result<PassContext, Error> {
         let target = match &self.target {
             Some(target) => target.clone(),
-            None => Arc::new(default_target(program)?),
+            None => Arc::new(self.default_target(program)?),
         };
         let mut cx = PassContext::new(self.registry.clone(), target);
         cx.boundary = self.boundary.clone();

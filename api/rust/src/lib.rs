@@ -25,7 +25,8 @@
 //! To build a program instead of reading one, add its operations to a [`FuncBuilder`] and pass the [`Module`] to
 //! [`Compiler::program`]. To add an operation, declare its attributes with [`attributes!`], implement [`Operation`] and
 //! add it to [`Compiler::registry_mut`]. To add a pass, implement [`Pass`] and add it to [`Compiler::passes_mut`]. To
-//! add rewrite rules, see [`passes::canonicalize::Canonicalize`] and [`passes::view_fold::ViewFold`].
+//! add rewrite rules, see [`passes::canonicalize::Canonicalize`] and [`passes::view_fold::ViewFold`]. To add a target, pass
+//! the text of its file to [`Compiler::add_target`]. `optc_cli::Main` makes a command out of such a compiler.
 
 mod answer;
 pub mod codes;

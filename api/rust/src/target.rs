@@ -9,6 +9,70 @@ use optc_ir::{Diagnostic, OpDecl, Registry, Span, TensorType};
 use optc_layout::Notation;
 use optc_target::{Target, TargetError};
 use std::path::Path;
+use std::sync::Arc;
+
+/// A target that was added to a compiler.
+#[derive(Clone, Debug)]
+pub(crate) struct Added {
+    target: Target,
+    text: Arc<str>,
+}
+
+/// The names of the built-in targets, then those of added ones.
+pub(crate) fn names(added: &[Added]) -> Vec<&str> {
+    let own = added.iter().map(|a| a.target.name.as_str());
+    Target::names().into_iter().chain(own).collect()
+}
+
+/// The target of this name, added or built in; a generation follows a colon.
+pub(crate) fn named(name: &str, added: &[Added]) -> Result<Target, TargetError> {
+    let Some((own, generation)) = find_added(name, added) else {
+        return Target::builtin(name).map_err(|error| match error {
+            TargetError::Unknown { name, .. } => TargetError::Unknown {
+                name,
+                known: names(added).join(", "),
+            },
+            error => error,
+        });
+    };
+    let target = own.target.clone();
+    match generation {
+        Some(generation) => target.with_generation(generation),
+        None => Ok(target),
+    }
+}
+
+/// The file of an added or built-in target; `None` if there is no target of this name.
+pub(crate) fn file_of(name: &str, added: &[Added]) -> Option<String> {
+    match find_added(name, added) {
+        Some((own, _)) => Some(named(name, added).ok()?.file_from(&own.text)),
+        None => Target::file(name),
+    }
+}
+
+fn find_added<'a, 'n>(name: &'n str, added: &'a [Added]) -> Option<(&'a Added, Option<&'n str>)> {
+    let (base, generation) = match name.split_once(':') {
+        Some((base, generation)) => (base, Some(generation)),
+        None => (name, None),
+    };
+    let own = added.iter().find(|own| own.target.name == base)?;
+    Some((own, generation))
+}
+
+/// Reads the text of a target that is added beside these.
+pub(crate) fn added(text: &str, registry: &Registry, others: &[Added]) -> Result<Added, Error> {
+    let target = parsed("the added target", text.to_owned(), registry)?;
+    if names(others).contains(&target.name.as_str()) || target.name.contains(':') {
+        let wanted = format!("wanted a name other than {}", names(others).join(", "));
+        let message = format!("found an added target called `{}`, {wanted}", target.name);
+        let diag = Diagnostic::error(codes::TARGET_FILE, message);
+        return Err(Error::about("the added target", diag));
+    }
+    Ok(Added {
+        target,
+        text: Arc::from(text),
+    })
+}
 
 /// The target with this name, or the one in this file if the text ends in `.toml` or contains a path separator. The
 /// file may name the families of the built-in operations; [`Compiler::find_target`](crate::Compiler::find_target) also
@@ -17,20 +81,24 @@ use std::path::Path;
 /// # Errors
 /// There is no such target, or the file cannot be read or is refused.
 pub fn find_target(name: &str) -> Result<Target, Error> {
-    find_with(name, &optc_ops::registry())
+    find_with(name, &optc_ops::registry(), &[])
 }
 
-/// Finds a target as [`find_target`] does, with the families of these operations.
-pub(crate) fn find_with(name: &str, registry: &Registry) -> Result<Target, Error> {
+/// Finds a target as [`find_target`] does, with the families of these operations, also among added targets.
+pub(crate) fn find_with(name: &str, registry: &Registry, added: &[Added]) -> Result<Target, Error> {
     let path = Path::new(name);
     if !name.contains(['/', '\\']) && path.extension().is_none_or(|e| e != "toml") {
-        return Target::builtin(name).map_err(|e| {
+        return named(name, added).map_err(|e| {
             let hint = "a target of your own is given by its file, --target=path/to/target.toml";
             let diag = Diagnostic::error(codes::UNKNOWN_TARGET, e.to_string()).note(hint);
-            Error::about("--target", diag.suggest("", name, Target::names()))
+            Error::about("--target", diag.suggest("", name, names(added)))
         });
     }
-    let text = read_text(path)?;
+    parsed(name, read_text(path)?, registry)
+}
+
+/// Reads the text of a target file of this name.
+fn parsed(name: &str, text: String, registry: &Registry) -> Result<Target, Error> {
     let of_decl = |decl: &&dyn OpDecl| [Some(decl.family()), decl.family_if_free()];
     let mut families: Vec<&str> = registry.all().iter().flat_map(of_decl).flatten().collect();
     families.sort_unstable();
@@ -70,8 +138,13 @@ fn refused(name: &str, text: String, error: &TargetError, families: &[&str]) -> 
 /// # Errors
 /// The program names a target that does not exist.
 pub fn default_target(program: &Program) -> Result<Target, Error> {
+    default_with(program, &[])
+}
+
+/// The default target of a program, which may be an added one.
+pub(crate) fn default_with(program: &Program, added: &[Added]) -> Result<Target, Error> {
     if let Some(name) = program.module.attrs.str("hbir.target") {
-        return Target::builtin(name).map_err(|e| {
+        return named(name, added).map_err(|e| {
             let hint = "give the target's file with --target";
             let diag = Diagnostic::error(codes::UNKNOWN_TARGET, format!("`hbir.target`: {e}"));
             program.error(vec![diag.note(hint)])
@@ -95,4 +168,58 @@ fn has_tiles(program: &Program) -> bool {
     let tiled = |ty: &TensorType| matches!(&ty.notation, Notation::Xla(layout) if !layout.tiles().is_empty());
     let values = entry.args.iter().chain(&entry.results);
     values.filter_map(|&v| entry.ty(v).as_tensor()).any(tiled)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Compiler;
+
+    /// The file of a target of this name.
+    fn file(name: &str) -> String {
+        let cpu = Compiler::new().target_file("cpu").unwrap();
+        cpu.replacen("name = \"cpu\"", &format!("name = \"{name}\""), 1)
+    }
+
+    #[test]
+    fn an_added_target_is_found_by_its_name() {
+        let mut compiler = Compiler::new();
+        compiler.add_target(&file("acme")).unwrap();
+        assert_eq!(compiler.target_names().last(), Some(&"acme"));
+        assert_eq!(compiler.target_file("acme").unwrap(), file("acme"));
+        let bytes = compiler.find_target("acme:bytes").unwrap();
+        assert_eq!(bytes.name, "acme:bytes");
+        let named = compiler.target_file("acme:bytes").unwrap();
+        assert!(named.contains("name = \"acme:bytes\""), "{named}");
+
+        // The layouts that it chose are checked, and it is the default of the program.
+        let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>\n";
+        let mut program = compiler.parse("a.ir", text).unwrap();
+        compiler.target = Some(compiler.find_target("acme").unwrap().into());
+        compiler.compile(&mut program, "view-fold").unwrap();
+        compiler.target = None;
+        let found = compiler.default_target(&program).unwrap();
+        assert_eq!(found.name, "acme");
+        assert!(compiler.target_of(&program.module).is_some());
+        let unknown = Compiler::new().default_target(&program).unwrap_err();
+        assert_eq!(unknown.code(), "unknown-target");
+    }
+
+    #[test]
+    fn a_name_is_taken_once() {
+        let mut compiler = Compiler::new();
+        compiler.add_target(&file("acme")).unwrap();
+        for (name, wanted) in [
+            ("acme", "called `acme`"),
+            ("cpu", "called `cpu`"),
+            ("a:b", "`a:b`"),
+        ] {
+            let error = compiler.add_target(&file(name)).unwrap_err();
+            assert_eq!(error.code(), "target-file");
+            assert!(error.to_string().contains(wanted), "{error}");
+        }
+        let error = compiler.add_target("name = 3").unwrap_err();
+        assert_eq!(error.code(), "target-file");
+        let error = compiler.find_target("acne").unwrap_err().to_string();
+        assert!(error.contains("did you mean acme?"), "{error}");
+    }
 }

@@ -1,17 +1,11 @@
 //! A reduction: tiles may cut what it adds up, and the parts are added.
 
+use crate::codes;
 use optc::tile::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc::{
-    Axes, Call, Code, EvalError, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
-    Tensor, attributes,
+    Axes, Call, EvalError, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes, Tensor,
+    attributes,
 };
-
-const ENERGY_C1: Code = Code::input(
-    "energy-c1",
-    "an energy of a tensor without dimensions, or of no floats",
-    "tensor<f32>",
-    "give floats of rank 1 or more",
-);
 
 attributes! {
     /// `acme.energy(x) = sum of x²` along the last dimension.
@@ -34,7 +28,7 @@ impl Operation for Energy {
             }]),
             _ => {
                 let message = format!("acme.energy of {} of rank {}", x.dtype, x.rank());
-                Err(OpError::new(ENERGY_C1, message).hint("wanted floats of rank 1 or more"))
+                Err(OpError::new(codes::ENERGY_C1, message).hint("wanted floats of rank 1 or more"))
             }
         }
     }

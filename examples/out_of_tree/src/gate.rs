@@ -1,13 +1,7 @@
 //! An element-wise operation: shape rule, and its meaning as an expression.
 
-use optc::{Code, Expr, Inferred, OpError, OpRef, Operation, attributes};
-
-const GATE_C1: Code = Code::input(
-    "gate-c1",
-    "the operands of a gate differ",
-    "two shapes",
-    "give both operands one type",
-);
+use crate::codes;
+use optc::{Expr, Inferred, OpError, OpRef, Operation, attributes};
 
 attributes! {
     /// `acme.gate(x, g) = x · sigmoid(g)`, element by element.
@@ -27,7 +21,7 @@ impl Operation for Gate {
         let (x, g) = (op.operand(0)?, op.operand(1)?);
         if x.dims != g.dims || x.dtype != g.dtype || !x.dtype.is_float() {
             let message = "the operands of acme.gate differ, wanted two of the same float type";
-            return Err(OpError::new(GATE_C1, message));
+            return Err(OpError::new(codes::GATE_C1, message));
         }
         Ok(vec![Inferred {
             dims: x.dims.clone(),

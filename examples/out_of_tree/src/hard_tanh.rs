@@ -1,13 +1,7 @@
 //! An element-wise operation with an attribute, which no format has: all write its expression.
 
-use optc::{Code, Expr, Inferred, OpError, OpRef, Operation, attributes};
-
-const HARD_TANH_C1: Code = Code::input(
-    "hard-tanh-c1",
-    "a hard_tanh of no floats",
-    "tensor<4xsi32>",
-    "give floats",
-);
+use crate::codes;
+use optc::{Expr, Inferred, OpError, OpRef, Operation, attributes};
 
 attributes! {
     /// `acme.hard_tanh(x) = slope · tanh(x)` below 0, `min(x, 1)` elsewhere.
@@ -28,7 +22,7 @@ impl Operation for HardTanh {
         let x = op.operand(0)?;
         if !x.dtype.is_float() {
             let message = format!("acme.hard_tanh of {}, wanted floats", x.dtype);
-            return Err(OpError::new(HARD_TANH_C1, message));
+            return Err(OpError::new(codes::HARD_TANH_C1, message));
         }
         Ok(vec![Inferred {
             dims: x.dims.clone(),

@@ -1,13 +1,7 @@
 //! A rearrangement: passes fold it away as they fold a reshape.
 
-use optc::{Code, Dim, Inferred, OpError, OpRef, Operation, ViewDims, attributes};
-
-const SHUFFLE_C1: Code = Code::input(
-    "shuffle-c1",
-    "channels that do not fall into groups",
-    "5 channels in 2 groups",
-    "give a number that divides the channels",
-);
+use crate::codes;
+use optc::{Dim, Inferred, OpError, OpRef, Operation, ViewDims, attributes};
 
 attributes! {
     /// `acme.shuffle`: the channels of N C … in `groups` groups, dealt out in turn.
@@ -41,7 +35,7 @@ impl Operation for Shuffle {
                 "{} groups do not divide the channels, wanted a divisor",
                 self.groups
             );
-            OpError::new(SHUFFLE_C1, message)
+            OpError::new(codes::SHUFFLE_C1, message)
         };
         let channels = x.dims.get(1).and_then(Dim::fixed).ok_or_else(refuse)?;
         let groups = u64::try_from(self.groups).ok().filter(|&g| 0 < g);

@@ -1,15 +1,9 @@
 //! A normalization, which no format has: HLO, StableHLO and linalg write the stages of its composition.
 
+use crate::codes;
 use optc::expression::{Combine, Composition, Expr};
 use optc::tile::IterationDomain;
-use optc::{Code, Inferred, OpError, OpRef, Operation, attributes};
-
-const UNIT_C1: Code = Code::input(
-    "unit-c1",
-    "a unit of a tensor without dimensions, or of no floats",
-    "tensor<f32>",
-    "give floats of rank 1 or more",
-);
+use optc::{Inferred, OpError, OpRef, Operation, attributes};
 
 attributes! {
     /// `acme.unit(x) = x / sqrt(sum of x² + epsilon)` along the last dimension.
@@ -30,7 +24,9 @@ impl Operation for Unit {
         let x = op.operand(0)?;
         if !x.dtype.is_float() || x.rank() == 0 {
             let message = format!("acme.unit of {} of rank {}", x.dtype, x.rank());
-            return Err(OpError::new(UNIT_C1, message).hint("wanted floats of rank 1 or more"));
+            return Err(
+                OpError::new(codes::UNIT_C1, message).hint("wanted floats of rank 1 or more")
+            );
         }
         Ok(vec![Inferred {
             dims: x.dims.clone(),

@@ -1,14 +1,10 @@
 //! The command line.
 
-use crate::usage;
 use clap::builder::PossibleValue;
-use clap::error::ErrorKind;
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use optc::exec::Isa;
 use optc::layout;
 use optc::passes::Hooks;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -18,7 +14,7 @@ use std::sync::LazyLock;
     name = "optc",
     version,
     subcommand_negates_reqs = true,
-    override_usage = "optc [OPTIONS] <IN>\n       optc <COMMAND> …",
+    override_usage = Cli::USAGE,
     after_help = "IN is a file or - for standard input. \
         Exit status: 0 done, 1 the input was refused or a check failed, 2 wrong usage.\n\
         Inputs are at most 2 GiB, from a pipe or a device 512 MiB. An output takes its place whole, \
@@ -45,39 +41,8 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads the arguments, the program's name first.
-    pub(crate) fn read<I, T>(args: I) -> Result<Cli, clap::Error>
-    where
-        I: IntoIterator<Item = T>,
-        T: Into<OsString> + Clone,
-    {
-        let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-        let root = Cli::command();
-        let matches = root
-            .clone()
-            .try_get_matches_from(&args)
-            .map_err(|error| usage::with_tip(error, &args, &root))?;
-        if let Some(name) = matches.subcommand_name()
-            && given_before(&matches)
-        {
-            let message = format!("write the arguments of `{name}` after it");
-            return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
-        }
-        let cli = Cli::from_arg_matches(&matches)?;
-        let input = cli.rewrite.input.as_deref();
-        let input = input.filter(|_| cli.command.is_none());
-        match input.and_then(|input| usage::absent_input(input, &args, &root)) {
-            Some(message) => Err(Cli::command().error(ErrorKind::UnknownArgument, message)),
-            None => Ok(cli),
-        }
-    }
-}
-
-/// Returns whether arguments of the default command are given; only the verbosity belongs to all commands.
-fn given_before(matches: &ArgMatches) -> bool {
-    let shared = ["verbose", "quiet", "Cli"];
-    let mut ids = matches.ids().filter(|id| !shared.contains(&id.as_str()));
-    ids.any(|id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine))
+    /// The forms of the command line.
+    pub(crate) const USAGE: &str = "optc [OPTIONS] <IN>\n       optc <COMMAND> …";
 }
 
 #[derive(Subcommand, Debug)]
@@ -94,7 +59,7 @@ pub(crate) enum Command {
     Test(TestArgs),
     /// Run conformance vectors
     Spec(SpecArgs),
-    /// List the built-in targets, or explain one
+    /// List the targets, or explain one
     Targets(TargetsArgs),
     /// Say what a code in a diagnostic means, with an example and what to do about it
     Explain(ExplainArgs),
@@ -110,7 +75,7 @@ pub(crate) struct CompileArgs {
     /// Passes to run, P{option=value} with options; an empty list runs none
     #[arg(long, value_name = "P[,P…]", overrides_with = "pass")]
     pub(crate) pass: Option<String>,
-    /// Built-in target, or the path of a target's .toml file
+    /// Name of a target, or the path of its .toml file
     #[arg(long, value_name = "T")]
     pub(crate) target: Option<String>,
     /// Format of the input, where the extension does not tell it
@@ -166,7 +131,7 @@ impl CompileArgs {
 #[derive(Args, Debug)]
 pub(crate) struct RewriteArgs {
     /// The program: a file, or - for standard input
-    #[arg(value_name = "IN", required_unless_present_any = ["list_passes", "list_rules"])]
+    #[arg(value_name = "IN", required_unless_present_any = ["list_passes", "list_rules", "list_ops"])]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) compile: CompileArgs,
@@ -213,6 +178,9 @@ pub(crate) struct RewriteArgs {
     /// List the rewrite rules of all passes with their equations
     #[arg(long)]
     pub(crate) list_rules: bool,
+    /// List all operations with their families, which the rows of targets name
+    #[arg(long)]
+    pub(crate) list_ops: bool,
     /// Treat the modules between `// -----` one by one; a refused module does not prevent the printing of the others
     #[arg(long)]
     pub(crate) split_input_file: bool,
@@ -223,6 +191,9 @@ pub(crate) struct RewriteArgs {
     /// True if remarks are read although they are not printed, as in file tests.
     #[arg(skip)]
     pub(crate) explains_remarks: bool,
+    /// The name of the program, for reproducers and messages.
+    #[arg(skip)]
+    pub(crate) program: &'static str,
     /// Say what passes did and could not do
     #[arg(
         long,
@@ -611,7 +582,7 @@ pub(crate) struct VerifyOptions {
     /// Format of the inputs, where the extension does not tell it
     #[arg(long, value_name = "FORMAT", value_parser = optc::Format::NAMES)]
     pub(crate) from: Option<String>,
-    /// Built-in target, or the path of a target's .toml file (for --certificate)
+    /// Name of a target, or the path of its .toml file (for --certificate)
     #[arg(long, value_name = "T")]
     pub(crate) target: Option<String>,
     /// The function; main when left out
@@ -620,7 +591,9 @@ pub(crate) struct VerifyOptions {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  optc test mycases/\n  optc test --show mycases/one.ir")]
+#[command(
+    after_help = "Examples:\n  optc test mycases/\n  optc test --bless mycases/\n  optc test --show mycases/one.ir"
+)]
 pub(crate) struct TestArgs {
     /// Files, or folders that are searched for files with a RUN: header
     #[arg(value_name = "PATH", required = true)]
@@ -628,6 +601,9 @@ pub(crate) struct TestArgs {
     /// Print the difference each test's passes make
     #[arg(long)]
     pub(crate) show: bool,
+    /// Write the result of each test into `snapshots` beside it; from then on tests there must have the same results
+    #[arg(long)]
+    pub(crate) bless: bool,
 }
 
 #[derive(Args, Debug)]
@@ -643,10 +619,11 @@ pub(crate) struct SpecArgs {
     after_help = "Examples:\n  optc targets\n  optc targets journey6\n  optc targets cpu --toml > mine.toml"
 )]
 pub(crate) struct TargetsArgs {
-    /// A built-in target, or the path of a target's .toml file
-    pub(crate) name: Option<String>,
+    /// Name of a target, or the path of its .toml file
+    #[arg(value_name = "NAME")]
+    pub(crate) target: Option<String>,
     /// Print the target's file, to be changed and read with --target
-    #[arg(long, requires = "name")]
+    #[arg(long, requires = "target")]
     pub(crate) toml: bool,
 }
 
@@ -717,56 +694,4 @@ pub(crate) enum Versus {
 pub(crate) struct CompletionsArgs {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn optional_values_need_an_equals_sign() {
-        let parse = |args: &[&str]| Cli::read(args).unwrap().rewrite;
-        let args = parse(&["optc", "--free-boundary", "a.ir"]);
-        assert_eq!(args.compile.free_boundary, Some(vec![String::new()]));
-        assert_eq!(args.input, Some(PathBuf::from("a.ir")));
-        let args = parse(&["optc", "--free-boundary=x,y", "--remarks", "a.ir"]);
-        assert_eq!(
-            args.compile.free_boundary,
-            Some(vec!["x".to_owned(), "y".to_owned()])
-        );
-        assert_eq!(args.remarks, Some(RemarkStyle::Text));
-        let args = parse(&["optc", "--pass=", "--remarks=json", "-"]);
-        assert_eq!(args.compile.pass.as_deref(), Some(""));
-        assert_eq!(args.remarks, Some(RemarkStyle::Json));
-    }
-
-    #[test]
-    fn only_the_verbosity_stands_before_a_command() {
-        for args in [
-            &["optc", "-v", "stats", "a.ir"][..],
-            &["optc", "stats", "-v", "a.ir"],
-        ] {
-            assert!(matches!(
-                Cli::read(args).unwrap().command,
-                Some(Command::Stats(_))
-            ));
-        }
-        let wrong: [&[&str]; 3] = [
-            &["optc", "--target=cpu", "stats", "a.ir"],
-            &["optc", "a.ir", "stats", "a.ir"],
-            &["optc", "--timing", "targets"],
-        ];
-        for args in wrong {
-            assert_eq!(
-                Cli::read(args).unwrap_err().kind(),
-                ErrorKind::ArgumentConflict,
-                "{args:?}"
-            );
-        }
-    }
 }

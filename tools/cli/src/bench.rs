@@ -3,6 +3,7 @@
 mod calibrate;
 
 use crate::args::{BenchArgs, Versus};
+use crate::driver::Main;
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::run::{prepare, read_values};
@@ -30,14 +31,18 @@ struct Timed {
     times: Vec<Duration>,
 }
 
-pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
+pub(crate) fn command(
+    driver: &Main,
+    args: &BenchArgs,
+    streams: &mut Streams<'_>,
+) -> Result<Status, Failure> {
     if let Some(to) = &args.calibrate {
         return calibrate::command(args, to, streams);
     }
     let Some(input) = &args.input else {
         return Err(Failure::usage("there is no program\n".to_owned()));
     };
-    let compiler = inputs::compiler(&args.compile)?;
+    let compiler = inputs::compiler(driver, &args.compile)?;
     let [before, program] = passed(&compiler, args, input, streams)?;
     let name = inputs::function(&program, args.func.as_deref())?;
     let values = match &args.inputs {

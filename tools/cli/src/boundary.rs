@@ -7,19 +7,16 @@ use optc::layout::Notation;
 use optc::{Boundary, Diagnostic, Error, Func, Program, Span, TensorType, Type};
 use std::sync::Arc;
 
-/// The boundary as the options state it, without the program.
-pub(crate) fn of(args: &CompileArgs) -> Boundary {
+/// Adds what the options state without the program.
+pub(crate) fn add(boundary: &mut Boundary, args: &CompileArgs) {
     let free = args.free_boundary.as_deref().unwrap_or(&[]);
-    let named: Vec<String> = free.iter().filter(|n| !n.is_empty()).cloned().collect();
-    Boundary {
-        free_all: args.free_boundary.is_some() && named.is_empty(),
-        free: named
-            .iter()
-            .map(|n| n.trim_start_matches('%').to_owned())
-            .collect(),
-        pin_bare: args.pin_boundary,
-        ..Boundary::default()
-    }
+    let named = free.iter().filter(|n| !n.is_empty());
+    let named: Vec<String> = named
+        .map(|n| n.trim_start_matches('%').to_owned())
+        .collect();
+    boundary.free_all |= args.free_boundary.is_some() && named.is_empty();
+    boundary.free.extend(named);
+    boundary.pin_bare |= args.pin_boundary;
 }
 
 /// Adds the pins and checks that every name is an argument or result. The layouts of pins are read with the types of

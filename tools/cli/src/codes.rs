@@ -108,7 +108,7 @@ optc verify --certificate c.txt other.ir"#,
             r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
         )],
         "optc test .",
-        "give files or folders of file tests; CONTRIBUTING.md shows the header",
+        "give files or folders of file tests; docs/testing.md describes their headers",
     );
     NOT_EQUIVALENT = command(
         "two programs compute different numbers",

@@ -11,6 +11,7 @@
 use crate::args::StatsArgs;
 use crate::codes;
 use crate::condition::Figures;
+use crate::driver::Main;
 use crate::failure::{Failure, Status};
 use crate::inputs;
 use crate::stats::{SCHEMA, conditions, fail_if, load, object, symbols};
@@ -107,6 +108,7 @@ fn sum(all: &[i64]) -> i64 {
 }
 
 pub(crate) fn command(
+    driver: &Main,
     paths: &[PathBuf],
     args: &StatsArgs,
     streams: &mut Streams<'_>,
@@ -115,7 +117,7 @@ pub(crate) fn command(
     let [a, b] = paths else {
         return Err(Failure::usage("--compare wants two programs"));
     };
-    let compiler = inputs::compiler(&args.compile)?;
+    let compiler = inputs::compiler(driver, &args.compile)?;
     let a = load(&compiler, a, &args.compile, streams)?;
     let b = load(&compiler, b, &args.compile, streams)?;
     inputs::check_bindings(&compiler, &[&a, &b])?;

@@ -137,15 +137,20 @@ pub(crate) fn check_names(
 /// module that gets attributes does not differ in every line.
 pub(crate) fn unified_diff(before: &str, after: &str, title: &str) -> String {
     let (before, after) = (without_indent(before), without_indent(after));
+    line_diff(&before, &after, ["before", title])
+}
+
+/// A unified diff of two texts with titles; empty for equal ones.
+pub(crate) fn line_diff(before: &str, after: &str, titles: [&str; 2]) -> String {
     if before == after {
         return String::new();
     }
-    let input = InternedInput::new(before.as_str(), after.as_str());
+    let input = InternedInput::new(before, after);
     let mut diff = Diff::compute(Algorithm::Myers, &input);
     diff.postprocess_lines(&input);
     let printer = BasicLineDiffPrinter(&input.interner);
     let hunks = diff.unified_diff(&printer, UnifiedDiffConfig::default(), &input);
-    format!("--- before\n+++ {title}\n{hunks}")
+    format!("--- {}\n+++ {}\n{hunks}", titles[0], titles[1])
 }
 
 fn without_indent(text: &str) -> String {

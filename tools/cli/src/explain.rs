@@ -2,6 +2,7 @@
 
 use crate::args::ExplainArgs;
 use crate::codes::CODES;
+use crate::driver::Main;
 use crate::failure::{Failure, Status};
 use crate::streams::Streams;
 use optc::{Code, Example, codes};
@@ -127,16 +128,26 @@ fn own_codes() -> &'static [Code] {
     &ALL
 }
 
-pub(crate) fn command(args: &ExplainArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
-    let name = args.code.trim();
+/// The codes that a command explains: optc's, then those added.
+pub(crate) fn known(driver: &Main) -> impl Iterator<Item = &'static Code> {
     let all = AREAS.iter().flat_map(|area| (area.codes)());
-    let texts: Vec<String> = all.filter(|c| c.name == name).map(entry).collect();
+    all.chain(driver.codes)
+}
+
+pub(crate) fn command(
+    driver: &Main,
+    args: &ExplainArgs,
+    streams: &mut Streams<'_>,
+) -> Result<Status, Failure> {
+    let name = args.code.trim();
+    let found = known(driver).filter(|c| c.name == name);
+    let texts: Vec<String> = found.map(entry).collect();
     if texts.is_empty() {
-        let known = AREAS.iter().flat_map(|area| (area.codes)()).map(|c| c.name);
+        let known = known(driver).map(|c| c.name);
         let advice = "docs/diagnostics.md lists them";
         return Err(Failure::unknown("explain", "code", name, known, advice));
     }
-    streams.print(&texts.join("\n"));
+    streams.print(&driver.with_name(&texts.join("\n")));
     Ok(Status::Done)
 }
 

@@ -75,13 +75,13 @@ impl Failure {
     }
 
     /// A defect of the compiler.
-    pub(crate) fn internal(panic: &(dyn Any + Send)) -> Failure {
-        Failure::about("optc", internal_error(panic))
+    pub(crate) fn internal(program: &str, panic: &(dyn Any + Send)) -> Failure {
+        Failure::about(program, internal_error(program, panic))
     }
 }
 
-/// The diagnostic of a panic that was caught.
-pub(crate) fn internal_error(panic: &(dyn Any + Send)) -> Diagnostic {
+/// The diagnostic of a panic that was caught in the program of this name.
+pub(crate) fn internal_error(program: &str, panic: &(dyn Any + Send)) -> Diagnostic {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text
         .or_else(|| panic.downcast_ref::<&str>().copied())
@@ -90,7 +90,9 @@ pub(crate) fn internal_error(panic: &(dyn Any + Send)) -> Diagnostic {
         optc::codes::shared::INTERNAL_ERROR,
         format!("the compiler failed: {text}"),
     )
-    .note("this is a defect of optc, not of the input; please report it")
+    .note(format!(
+        "this is a defect of {program}, not of the input; please report it"
+    ))
 }
 
 /// The option that a diagnostic is about; `None` if it is about the program.

@@ -254,7 +254,8 @@ fn as_read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
+    use crate::command_line;
+    use crate::driver::Main;
     use optc::passes::PassInfo;
     use optc::{Code, Module, Outcome, Pass, PassContext, Phase, codes::shared};
     use std::path::PathBuf;
@@ -324,7 +325,7 @@ mod tests {
             .unwrap();
         let text = path.display().to_string();
         let args = ["optc", "--pass=default", &text, "-o", "out.onnx"];
-        let args = Cli::read(args).unwrap().rewrite;
+        let args = command_line::read(&Main::default(), args).unwrap().rewrite;
         let mut streams = Streams {
             input: &mut std::io::empty(),
             output: &mut std::io::sink(),

@@ -3,6 +3,7 @@
 use crate::args::CompileArgs;
 use crate::boundary;
 use crate::codes;
+use crate::driver::Main;
 use crate::failure::Failure;
 use crate::streams::Streams;
 use crate::terminal;
@@ -91,17 +92,14 @@ fn format(from: Option<&str>) -> Option<Format> {
     from.and_then(Format::named)
 }
 
-/// The compiler with the options. [`context`] resolves the pins for each program.
-pub(crate) fn compiler(args: &CompileArgs) -> Result<Compiler, Failure> {
-    let mut compiler = Compiler::new();
-    compiler.target = args
-        .target
-        .as_deref()
-        .map(optc::find_target)
-        .transpose()?
-        .map(Arc::new);
+/// The compiler of a command with the options. [`context`] resolves the pins for each program.
+pub(crate) fn compiler(driver: &Main, args: &CompileArgs) -> Result<Compiler, Failure> {
+    let mut compiler = driver.compiler.clone();
+    if let Some(name) = &args.target {
+        compiler.target = Some(Arc::new(compiler.find_target(name)?));
+    }
     compiler.bindings = bindings(&args.bind)?;
-    compiler.boundary = boundary::of(args);
+    boundary::add(&mut compiler.boundary, args);
     Ok(compiler)
 }
 

@@ -1,4 +1,4 @@
-//! `--list-passes` and `--list-rules`.
+//! `--list-passes`, `--list-rules` and `--list-ops`.
 
 use crate::streams::Streams;
 use optc::Compiler;
@@ -31,5 +31,15 @@ pub(crate) fn rules(compiler: &Compiler, streams: &mut Streams<'_>) {
         for rule in rules {
             streams.line(&format!("  {:<width$}  {}", rule.name, rule.equation));
         }
+    }
+}
+
+/// The operations, each with its family and what it computes.
+pub(crate) fn operations(compiler: &Compiler, streams: &mut Streams<'_>) {
+    let all = compiler.registry().all();
+    let width = all.iter().map(|op| op.name().len()).max().unwrap_or(0);
+    for op in all {
+        let (name, family) = (op.name(), op.family());
+        streams.line(&format!("{name:<width$}  {family:<12} {}", op.summary()));
     }
 }

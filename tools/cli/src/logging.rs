@@ -9,7 +9,7 @@ use tracing_subscriber::prelude::*;
 ///
 /// `OPTC_LOG` holds a filter such as `debug` or `optc_passes=trace`; `-v` among the arguments means
 /// `info`, `-vv` `debug`, `-vvv` `trace`.
-pub fn start(args: impl IntoIterator<Item = String>) {
+pub(crate) fn start(args: impl IntoIterator<Item = String>) {
     let filter = match std::env::var("OPTC_LOG") {
         Ok(filter) if !filter.is_empty() => filter,
         _ => level(args).to_owned(),

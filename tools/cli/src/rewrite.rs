@@ -3,6 +3,7 @@
 use crate::args::{CompileArgs, Emit, EmitStage, RemarkStyle, RewriteArgs};
 use crate::certificate::CertificateFile;
 use crate::codes;
+use crate::driver::Main;
 use crate::dump;
 use crate::failure::{Failure, Status, blames_option};
 use crate::fallback::{self, Run};
@@ -27,13 +28,24 @@ pub(crate) struct Rewritten {
     pub(crate) parts: Vec<Part>,
 }
 
-pub(crate) fn command(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
-    execute(args, streams).map(|done| done.status)
+pub(crate) fn command(
+    driver: &Main,
+    args: &RewriteArgs,
+    streams: &mut Streams<'_>,
+) -> Result<Status, Failure> {
+    execute(driver, args, streams).map(|done| done.status)
 }
 
-pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<Rewritten, Failure> {
-    let mut compiler = inputs::compiler(&args.compile)?;
-    if args.list_passes || args.list_rules {
+pub(crate) fn execute(
+    driver: &Main,
+    args: &RewriteArgs,
+    streams: &mut Streams<'_>,
+) -> Result<Rewritten, Failure> {
+    let mut compiler = inputs::compiler(driver, &args.compile)?;
+    if args.list_passes || args.list_rules || args.list_ops {
+        if args.list_ops {
+            lists::operations(&compiler, streams);
+        }
         if args.list_passes {
             lists::passes(&compiler, streams);
         }

@@ -2,6 +2,7 @@
 
 use crate::args::{Exec, RunArgs};
 use crate::codes;
+use crate::driver::Main;
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
@@ -18,8 +19,12 @@ use std::fs::File;
 use std::io::{BufReader, Cursor};
 use std::path::Path;
 
-pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
-    let compiler = inputs::compiler(&args.compile)?;
+pub(crate) fn command(
+    driver: &Main,
+    args: &RunArgs,
+    streams: &mut Streams<'_>,
+) -> Result<Status, Failure> {
+    let compiler = inputs::compiler(driver, &args.compile)?;
     let stages = inputs::stages(&compiler, &args.compile, "")?;
     let input = Input::read(&args.input, streams)?;
     let mut program = input.program(&compiler, args.compile.from.as_deref())?;

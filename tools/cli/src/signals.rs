@@ -2,7 +2,7 @@
 
 /// Starts to wait for the signals that end a process. At a signal, files that are being written are removed, and the
 /// process ends as it would have. A signal that the process was started to ignore, as `nohup` does, stays ignored.
-pub fn start() {
+pub(crate) fn start() {
     #[cfg(unix)]
     unix::start();
 }

@@ -3,6 +3,7 @@
 use crate::args::{CompileArgs, StatsArgs};
 use crate::codes;
 use crate::condition::{Condition, Figures};
+use crate::driver::Main;
 use crate::estimate::{self, Estimates, Wanted};
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
@@ -35,13 +36,17 @@ struct Measured {
     estimates: Option<Estimates>,
 }
 
-pub(crate) fn command(args: &StatsArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
+pub(crate) fn command(
+    driver: &Main,
+    args: &StatsArgs,
+    streams: &mut Streams<'_>,
+) -> Result<Status, Failure> {
     let conditions = conditions(&args.fail_if)?;
     let wanted = estimate::wanted(args)?;
     let Some(path) = &args.input else {
         return Err(Failure::usage("an input is missing"));
     };
-    let compiler = inputs::compiler(&args.compile)?;
+    let compiler = inputs::compiler(driver, &args.compile)?;
     let program = load(&compiler, path, &args.compile, streams)?;
     inputs::check_bindings(&compiler, &[&program])?;
     let measured = measure(&compiler, program, &args.compile, wanted)?;

@@ -1,17 +1,23 @@
-//! `optc targets`: explains the built-in targets.
+//! `optc targets`: explains the targets.
 
 use crate::args::TargetsArgs;
+use crate::driver::Main;
 use crate::failure::{Failure, Status};
 use crate::streams::Streams;
-use optc::{MemoryLevel, Style, Target, Unit, find_target, read_text};
+use optc::{MemoryLevel, Style, Target, Unit, read_text};
 use std::fmt::Write as _;
 use std::path::Path;
 
-pub(crate) fn command(args: &TargetsArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
-    match &args.name {
+pub(crate) fn command(
+    driver: &Main,
+    args: &TargetsArgs,
+    streams: &mut Streams<'_>,
+) -> Result<Status, Failure> {
+    let compiler = &driver.compiler;
+    match &args.target {
         Some(name) => {
-            let target = find_target(name)?;
-            let text = match (args.toml, Target::file(name)) {
+            let target = compiler.find_target(name)?;
+            let text = match (args.toml, compiler.target_file(name)) {
                 (false, _) => explain(&target),
                 (true, Some(file)) => file,
                 (true, None) => read_text(Path::new(name))?,
@@ -19,8 +25,8 @@ pub(crate) fn command(args: &TargetsArgs, streams: &mut Streams<'_>) -> Result<S
             streams.print(&text);
         }
         None => {
-            for name in Target::names() {
-                let target = find_target(name)?;
+            for name in compiler.target_names() {
+                let target = compiler.find_target(name)?;
                 streams.line(&format!("{name:<12} {}", target.summary));
             }
         }

@@ -22,7 +22,7 @@ struct Terminal {
 
 /// Examines the error stream of the process. On a terminal commands show their progress, unless `--quiet` or `-v` is
 /// among the arguments, and colour differences, unless `NO_COLOR` is set.
-pub fn start(args: impl IntoIterator<Item = String>) {
+pub(crate) fn start(args: impl IntoIterator<Item = String>) {
     let is_terminal = std::io::stderr().is_terminal();
     let progress = (is_terminal && !is_quiet(args)).then(line);
     // A second start in the same process keeps the result of the first.
@@ -83,7 +83,7 @@ pub(crate) fn aside<T>(write: impl FnOnce() -> T) -> T {
 }
 
 /// Removes the progress line for good.
-pub fn finish() {
+pub(crate) fn finish() {
     if let Some(bar) = progress() {
         bar.finish_and_clear();
     }

@@ -77,7 +77,7 @@ fn transform(
     }));
     streams.error_text(&dump.take_log());
     let timings = done.unwrap_or_else(|panic| {
-        let diag = internal_error(&*panic);
+        let diag = internal_error(args.program, &*panic);
         Err(before.error(vec![with_reproducer(diag, &before, &cx, args)]))
     })?;
     dump.take_failure()?;
@@ -114,7 +114,10 @@ fn with_reproducer(
     };
     let pass = args.compile.pass.as_deref().unwrap_or("");
     let target = args.compile.target.as_deref().unwrap_or(&cx.target.name);
-    let run = format!("// RUN: optc --pass='{pass}' --target={target} %s\n");
+    let run = format!(
+        "// RUN: {} --pass='{pass}' --target={target} %s\n",
+        args.program
+    );
     match write_aside(path, (run + &before.text()).as_bytes()) {
         Ok(()) => diag.note(format!("a reproducer is in `{}`", path.display())),
         Err(error) => diag.note(error.to_string()),
@@ -124,7 +127,8 @@ fn with_reproducer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
+    use crate::command_line;
+    use crate::driver::Main;
     use optc::passes::PassInfo;
     use optc::{Module, Outcome, Pass, Phase};
     use std::sync::Arc;
@@ -158,7 +162,7 @@ mod tests {
         let cx = compiler.context(&program).unwrap();
         let stages = compiler.pipeline("break-down").unwrap();
         let args = ["optc", "--pass=break-down", "a.ir"].iter().chain(options);
-        let args = Cli::read(args).unwrap().rewrite;
+        let args = command_line::read(&Main::default(), args).unwrap().rewrite;
         let (mut output, mut errors) = (Vec::new(), Vec::new());
         let mut streams = Streams {
             input: &mut std::io::empty(),

@@ -3,18 +3,23 @@
 use crate::args::{VerifyArgs, VerifyOptions};
 use crate::certificate::CertificateFile;
 use crate::codes;
+use crate::driver::Main;
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexSet;
 use optc::interp::{EquivalenceOptions, NotEquivalent, equivalent};
-use optc::{Compiler, Diagnostic, Program, Structure, default_target, find_target, read_text};
+use optc::{Compiler, Diagnostic, Program, Structure, read_text};
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
-    let mut compiler = Compiler::new();
+pub(crate) fn command(
+    driver: &Main,
+    args: &VerifyArgs,
+    streams: &mut Streams<'_>,
+) -> Result<Status, Failure> {
+    let mut compiler = driver.compiler.clone();
     compiler.bindings = inputs::bindings(&args.options.bind)?;
     let mut programs = Vec::new();
     for path in &args.inputs {
@@ -164,8 +169,8 @@ fn check_certificate(
         _ => return Err(Failure::usage("--certificate wants one program or two")),
     }
     let target = match &args.options.target {
-        Some(name) => find_target(name)?,
-        None => default_target(&folded)?,
+        Some(name) => compiler.find_target(name)?,
+        None => compiler.default_target(&folded)?,
     };
     let (registry, certificate) = (compiler.registry(), &file.certificate);
     let checked = optc::check::check(
@@ -209,7 +214,7 @@ fn check_original(
         .target
         .as_deref()
         .unwrap_or(&file.certificate.target);
-    compiler.target = Some(Arc::new(find_target(target)?));
+    compiler.target = Some(Arc::new(compiler.find_target(target)?));
     let mut program = program.clone();
     let mut cx = compiler.context(&program)?;
     compiler.run_passes(

@@ -3,9 +3,10 @@
 //! `// expected-error@+1 {{text}}` wants an error on the next line whose code is `text` or whose message or notes
 //! contain it. The place is `@+N`, `@-N`, `@above` or `@below`, or `@unknown` for a diagnostic without a place; the
 //! default is this line. The severities are `error`, `warning`, `remark` and `note`. Every error and warning must be
-//! expected; remarks and notes may be.
+//! expected; remarks and notes may be. A comment with another word than these is refused, as a mistake.
 
 use crate::part::{Part, line_column};
+use optc::text::nearest;
 use optc::{Diagnostic, Error, Severity};
 
 /// The diagnostic that a comment wants.
@@ -144,19 +145,35 @@ fn expectations(name: &str, source: &str, faults: &mut Vec<String>) -> Vec<Expec
         let Some((_, comment)) = line.split_once("//") else {
             continue;
         };
-        for (word, kind) in KINDS {
-            for (at, _) in comment.match_indices(word) {
-                match expectation(&comment[at + word.len()..], i + 1, kind) {
-                    Some(expected) => all.push(expected),
-                    None => faults.push(format!(
-                        "{name}:{}: cannot read `{word}`, wanted `{word}@+1 {{{{text}}}}`",
-                        i + 1
-                    )),
-                }
+        for (word, rest) in words(comment) {
+            let place = format!("{name}:{}", i + 1);
+            let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == word) else {
+                let known = KINDS.map(|(known, _)| known);
+                let near = nearest(word, known).unwrap_or(known[0]);
+                faults.push(format!("{place}: found `{word}`, wanted `{near}`"));
+                continue;
+            };
+            match expectation(rest, i + 1, *kind) {
+                Some(expected) => all.push(expected),
+                None => faults.push(format!(
+                    "{place}: cannot read `{word}`, wanted `{word}@+1 {{{{text}}}}`"
+                )),
             }
         }
     }
     all
+}
+
+/// The words `expected-…` of a comment that a place or a text follows, with what follows.
+pub(crate) fn words(comment: &str) -> impl Iterator<Item = (&str, &str)> {
+    const START: &str = "expected-";
+    comment.match_indices(START).filter_map(|(at, _)| {
+        let rest = &comment[at + START.len()..];
+        let end = rest.find(|c: char| !c.is_ascii_alphabetic() && c != '-')?;
+        let after = &rest[end..];
+        let opens = after.starts_with('@') || after.trim_start().starts_with("{{");
+        opens.then(|| (&comment[at..at + START.len() + end], after))
+    })
 }
 
 /// Reads `@+1 {{text}}` on line `at`.
@@ -241,5 +258,8 @@ mod tests {
         let faulty = "f:1: cannot read `expected-error`, wanted `expected-error@+1 {{text}}`";
         check("// expected-error@x {{a}}", &[], &[faulty]);
         check("// expected-error@-1 a", &[], &[faulty]);
+        let misspelt = "f:1: found `expected-eror`, wanted `expected-error`";
+        check("// expected-eror@-1 {{a}}", &[], &[misspelt]);
+        check("// an expected-eror in words", &[], &[]);
     }
 }

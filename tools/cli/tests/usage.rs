@@ -11,7 +11,7 @@ fn the_reference_is_up_to_date() {
     let kept = std::fs::read_to_string(path).unwrap();
     let command = "cargo run -p optc-xtask -- docs";
     assert!(
-        kept == optc_cli::manual(),
+        kept == optc_cli::Main::default().manual(),
         "docs/cli.md is not up to date; run: {command}"
     );
 }

@@ -50,7 +50,7 @@ fn place(path: &str) -> PathBuf {
 
 fn pages() -> Vec<(&'static str, String)> {
     vec![
-        ("docs/cli.md", optc_cli::manual()),
+        ("docs/cli.md", optc_cli::Main::default().manual()),
         ("docs/diagnostics.md", diagnostics::page(NOTE)),
         ("docs/passes.md", passes()),
         ("docs/onnx-ops.md", onnx_ops()),

@@ -1,4 +1,4 @@
-//! File tests: programs with commands and checks in their comments.
+//! File tests: programs with commands and checks in their comments. `docs/testing.md` is their manual.
 //!
 //! | header | meaning |
 //! |---|---|
@@ -8,32 +8,38 @@
 //! | `// EVAL: seeds=4 finite` | the same, but not on infinities and NaN, which another order of summation may change |
 //! | `// EVAL: off REASON` | do not |
 //! | `// STATS: transpose=2 movement_bytes<=0` | figures after the passes; `before.transpose=2` before them |
-//! | `// CHECK: TEXT` | the output holds the text, after those of earlier checks |
-//! | `// CHECK-NEXT: TEXT` | the line after the last match does |
-//! | `// CHECK-NOT: TEXT` | the text between the matches around it does not |
+//! | `// CHECK: TEXT` | the output holds the text, after those of earlier checks; see `filecheck` |
 //! | `// STDERR: TEXT` | a line of the error stream does |
+//! | `// XFAIL: REASON` | the test fails, and is wrong if it does not |
 //!
 //! White space compares as one blank. Every module is evaluated by both oracles, before and after the passes: on
 //! logical tensors and on the buffers that its layouts describe.
 
-mod check;
 mod eval;
 mod header;
+mod words;
 
 use crate::args::Cli;
 pub use crate::condition::ConditionError;
 use crate::condition::Figures;
+use crate::driver::Main;
+use crate::failure::Status;
+use crate::filecheck::{self, Fault, Options, blanks};
 use crate::part::Part;
-use crate::rewrite;
-use crate::{Status, Streams, dump};
-use header::Header;
-pub use header::{HeaderError, command as words};
-use optc::{FoldReport, Severity, SizeTable, Stats, read_file};
+use crate::streams::Streams;
+use crate::{command_line, dump, rewrite};
+pub use header::HeaderError;
+use header::{Command, Header, Pipeline, Places};
+use optc::{FoldReport, Severity, SizeTable, Stats, read_file, read_text};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+pub use words::{WordsError, words};
+
+/// The extensions of files that a folder is searched for: those of text that a front end reads.
+const EXTENSIONS: [&str; 5] = ["ir", "mlir", "hlo", "stablehlo", "txt"];
 
 /// The result of running one file.
 #[derive(Clone, Debug, Default)]
@@ -50,8 +56,12 @@ pub struct Outcome {
     pub remarks: Vec<String>,
     /// The figures before and after the passes, over all modules of the file; `None` if no command ran passes.
     pub stats: Option<(Stats, Stats)>,
-    /// The failed checks; empty if the test passed.
+    /// The failed checks, each with the place in the file; empty if the test passed.
     pub failures: Vec<String>,
+    /// True if the test failed and says so (`XFAIL`).
+    pub is_expected_failure: bool,
+    /// The text of the snapshot in which the paths of the file and of temporary files are `%s` and `%t`.
+    pub(crate) portable_snapshot: String,
 }
 
 impl Outcome {
@@ -107,7 +117,9 @@ pub fn discover(path: &Path) -> io::Result<Vec<PathBuf>> {
             found.extend(discover(&entry)?);
         } else if is_text(&entry) && entry.is_file() {
             let bytes = read_file(&entry).map_err(io::Error::other)?;
-            if String::from_utf8_lossy(&bytes).contains("// RUN:") {
+            let text = String::from_utf8_lossy(&bytes);
+            let runs = |line: &str| line.trim_start().starts_with("// RUN:");
+            if text.lines().any(runs) {
                 found.push(entry);
             }
         }
@@ -116,12 +128,12 @@ pub fn discover(path: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn is_text(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e == "ir" || e == "mlir")
+    let extension = path.extension().and_then(|e| e.to_str());
+    extension.is_some_and(|e| EXTENSIONS.contains(&e))
 }
 
 /// Runs one file test.
-#[must_use]
-pub fn run(path: &Path) -> Outcome {
+pub(crate) fn run(driver: &Main, path: &Path) -> Outcome {
     let mut outcome = Outcome::default();
     let text = match read_file(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -130,23 +142,56 @@ pub fn run(path: &Path) -> Outcome {
             return outcome;
         }
     };
-    let header = header::read(&text);
-    outcome.failures.extend(header.faults.iter().cloned());
-    if header.runs.is_empty() {
-        outcome
-            .failures
-            .push("the file has no `// RUN:` header".to_owned());
-    }
     let scratch = Scratch::new(path);
-    let mut figures = Figures::default();
-    for command in &header.runs {
-        let last = run_command(command, path, &scratch.0, &mut outcome);
-        for part in last {
-            add_part(&part, &header, &mut figures, &mut outcome);
+    let places = Places {
+        file: path,
+        scratch: &scratch.0,
+    };
+    let header = header::read(&text, driver.name, &places);
+    let mut test = Test {
+        driver,
+        path,
+        header: &header,
+        figures: Figures::default(),
+        outcome,
+    };
+    for pipeline in &header.runs {
+        if !test.run(pipeline) {
+            break;
         }
     }
-    judge(&header, &figures, &mut outcome);
+    test.judge(&text);
+    let mut outcome = test.outcome;
+    outcome.portable_snapshot = places.hide(&outcome.snapshot());
+    if let Some(line) = header.expected_failure {
+        outcome.is_expected_failure = !outcome.failures.is_empty();
+        outcome.failures.clear();
+        if !outcome.is_expected_failure && header.faults.is_empty() {
+            let message = "XFAIL: the test passes".to_owned();
+            outcome
+                .failures
+                .push(placed(path, &Fault { line, message }));
+        }
+    }
+    // A header that cannot be read is no failure that a test may expect.
+    let faults = header.faults.iter().map(|fault| placed(path, fault));
+    outcome.failures.splice(0..0, faults);
+    if header.runs.is_empty() && header.faults.is_empty() {
+        let message = "the file has no `// RUN:` header".to_owned();
+        outcome
+            .failures
+            .push(placed(path, &Fault { line: 0, message }));
+    }
     outcome
+}
+
+/// A fault with its place, `file:line: …`.
+fn placed(path: &Path, fault: &Fault) -> String {
+    let (path, message) = (path.display(), &fault.message);
+    match fault.line {
+        0 => format!("{path}: {message}"),
+        line => format!("{path}:{line}: {message}"),
+    }
 }
 
 /// The name of a temporary file, which is removed at the end.
@@ -180,60 +225,178 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs one command. Its status and its output go to the outcome; the rewritten programs are returned.
-fn run_command(
-    command: &[String],
-    path: &Path,
-    scratch: &Path,
-    outcome: &mut Outcome,
-) -> Vec<Part> {
-    let folder = path
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let place = |word: &String| {
-        let word = word.replace("%s", &path.display().to_string());
-        let word = word.replace("%S", &folder.display().to_string());
-        word.replace("%t", &scratch.display().to_string())
-    };
-    let args: Vec<String> = command.iter().map(place).collect();
-    let (mut output, mut errors) = (Vec::new(), Vec::new());
-    let mut streams = Streams {
-        input: &mut io::empty(),
-        output: &mut output,
-        errors: &mut errors,
-    };
-    let mut parts = Vec::new();
-    outcome.status = match Cli::read(&args) {
-        Ok(Cli {
-            command: None,
-            mut rewrite,
-            ..
-        }) => {
-            rewrite.explains_remarks = true;
-            match rewrite::execute(&rewrite, &mut streams) {
-                Ok(done) => {
-                    parts = done.parts;
-                    done.status.code()
-                }
-                Err(failure) => {
-                    streams.error_text(&failure.text);
-                    failure.status.code()
+/// A file test that runs.
+struct Test<'a> {
+    driver: &'a Main,
+    path: &'a Path,
+    header: &'a Header,
+    figures: Figures,
+    outcome: Outcome,
+}
+
+/// The end of a command: its status, and the bytes for the next one.
+struct Ended {
+    status: u8,
+    output: Vec<u8>,
+}
+
+impl Test<'_> {
+    /// Runs the commands of a line. Returns false if one of them failed before the last line, or differs from its checks.
+    fn run(&mut self, pipeline: &Pipeline) -> bool {
+        let mut input = Vec::new();
+        let mut status = 0;
+        for command in &pipeline.commands {
+            let ended = match &command.check {
+                Some(options) => self.check(options, input, pipeline.line),
+                None => self.own(command, &input),
+            };
+            let failed = match command.is_negated {
+                true => u8::from(ended.status == 0),
+                false => ended.status,
+            };
+            // As in a shell with `pipefail`, the last command that fails decides.
+            status = if failed == 0 { status } else { failed };
+            input = ended.output;
+        }
+        self.outcome
+            .output
+            .push_str(&String::from_utf8_lossy(&input));
+        self.outcome.status = status;
+        let is_last = self
+            .header
+            .runs
+            .last()
+            .is_some_and(|last| last.line == pipeline.line);
+        let wanted = self.header.status.filter(|_| is_last).unwrap_or(0);
+        if status == wanted {
+            return true;
+        }
+        let checked = pipeline.commands.iter().any(|c| c.check.is_some());
+        // Differences are told already.
+        if !checked || self.outcome.failures.is_empty() {
+            let errors = self.outcome.errors.trim_end();
+            let message = format!("exit status {status}, wanted {wanted}\n{errors}");
+            self.fail(pipeline.line, message);
+        }
+        false
+    }
+
+    fn fail(&mut self, line: usize, message: String) {
+        let failure = placed(self.path, &Fault { line, message });
+        self.outcome.failures.push(failure);
+    }
+
+    /// Runs the driver's own command. The programs that it rewrote are evaluated and counted.
+    fn own(&mut self, command: &Command, mut input: &[u8]) -> Ended {
+        let (mut output, mut errors) = (Vec::new(), Vec::new());
+        let mut streams = Streams {
+            input: &mut input,
+            output: &mut output,
+            errors: &mut errors,
+        };
+        let mut parts = Vec::new();
+        let status = match command_line::read(self.driver, &command.words) {
+            Ok(Cli {
+                command: None,
+                mut rewrite,
+                ..
+            }) => {
+                rewrite.explains_remarks = true;
+                match rewrite::execute(self.driver, &rewrite, &mut streams) {
+                    Ok(done) => {
+                        parts = done.parts;
+                        done.status.code()
+                    }
+                    Err(failure) => {
+                        streams.error_text(&failure.text);
+                        failure.status.code()
+                    }
                 }
             }
+            Ok(Cli {
+                command: Some(crate::args::Command::Test(_)),
+                ..
+            }) => {
+                streams.error_text("error: a file test cannot run file tests");
+                Status::Usage.code()
+            }
+            Ok(_) | Err(_) => self.driver.call(&command.words, &mut streams),
+        };
+        for part in parts {
+            add_part(&part, self.header, &mut self.figures, &mut self.outcome);
         }
-        Ok(Cli {
-            command: Some(crate::args::Command::Test(_)),
-            ..
-        }) => {
-            streams.error_text("error: a file test cannot run file tests");
-            Status::Usage.code()
+        self.outcome
+            .errors
+            .push_str(&String::from_utf8_lossy(&errors));
+        if command.joins_errors {
+            output.extend(errors);
         }
-        Ok(_) | Err(_) => crate::run_command(&args, &mut streams),
-    };
-    outcome.output.push_str(&String::from_utf8_lossy(&output));
-    outcome.errors.push_str(&String::from_utf8_lossy(&errors));
-    parts
+        Ended { status, output }
+    }
+
+    /// Compares a text with the checks of a file. The text goes on, as the output of the commands.
+    fn check(&mut self, options: &Options, input: Vec<u8>, line: usize) -> Ended {
+        let file = Path::new(&options.file);
+        let source = match read_text(file) {
+            Ok(source) => source,
+            Err(error) => {
+                self.fail(line, format!("FileCheck: {error}"));
+                return Ended {
+                    status: Status::Usage.code(),
+                    output: input,
+                };
+            }
+        };
+        let text = match &options.input_file {
+            None => Ok(String::from_utf8_lossy(&input).into_owned()),
+            Some(path) => read_text(Path::new(path)),
+        };
+        let faults = match text {
+            Ok(text) => filecheck::compare(&source, &text, options),
+            Err(error) => {
+                let message = format!("FileCheck: {error}");
+                vec![Fault { line: 0, message }]
+            }
+        };
+        let status = u8::from(!faults.is_empty());
+        let failures = faults.iter().map(|fault| placed(file, fault));
+        self.outcome.failures.extend(failures);
+        Ended {
+            status,
+            output: input,
+        }
+    }
+
+    /// Compares the results of the commands with the header.
+    fn judge(&mut self, source: &str) {
+        let header = self.header;
+        for (line, condition) in &header.stats {
+            match condition.test(&self.figures) {
+                Ok((true, _)) => {}
+                Ok((false, found)) => {
+                    self.fail(*line, format!("STATS: found {found}, wanted {condition}"));
+                }
+                Err(error) => self.fail(*line, format!("STATS: {error}")),
+            }
+        }
+        if header.checks_output && header.faults.is_empty() {
+            let options = Options::of(&self.path.display().to_string());
+            for fault in filecheck::compare(source, &self.outcome.output, &options) {
+                self.fail(fault.line, fault.message);
+            }
+        }
+        for (line, text) in &header.errors {
+            let errors = &self.outcome.errors;
+            let wanted = blanks(text, false);
+            if !errors
+                .lines()
+                .any(|line| blanks(line, false).contains(&wanted))
+            {
+                let message = format!("STDERR: found no `{text}` in\n{}", errors.trim_end());
+                self.fail(*line, message);
+            }
+        }
+    }
 }
 
 /// Adds the results for one module: diff, remarks, figures, and the evaluation.
@@ -291,37 +454,4 @@ fn add(mut a: Stats, b: &Stats) -> Stats {
     a.constant_movement_ops += b.constant_movement_ops;
     a.constant_movement_bytes += b.constant_movement_bytes;
     a
-}
-
-/// Compares the results of the commands with the header.
-fn judge(header: &Header, figures: &Figures, outcome: &mut Outcome) {
-    let wanted = header.status.unwrap_or(0);
-    if outcome.status != wanted {
-        let (found, errors) = (outcome.status, outcome.errors.trim_end());
-        outcome
-            .failures
-            .push(format!("exit status {found}, wanted {wanted}\n{errors}"));
-    }
-    for condition in &header.stats {
-        match condition.test(figures) {
-            Ok((true, _)) => {}
-            Ok((false, found)) => {
-                outcome
-                    .failures
-                    .push(format!("STATS: found {found}, wanted {condition}"));
-            }
-            Err(error) => outcome.failures.push(format!("STATS: {error}")),
-        }
-    }
-    outcome
-        .failures
-        .extend(check::run(&header.checks, &outcome.output));
-    for text in &header.errors {
-        if !outcome.errors.lines().any(|line| check::holds(line, text)) {
-            let errors = outcome.errors.trim_end();
-            outcome
-                .failures
-                .push(format!("STDERR: found no `{text}` in\n{errors}"));
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use optc_cli::{Streams, run_command};
+use optc_cli::{Main, Streams};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub(crate) fn optc_with<S: AsRef<str>>(args: &[S], input: &str) -> Ran {
         output: &mut output,
         errors: &mut errors,
     };
-    let status = run_command(args, &mut streams);
+    let status = Main::default().call(args, &mut streams);
     Ran {
         status,
         output: String::from_utf8(output).unwrap(),
