@@ -17,6 +17,7 @@ mod passes;
 mod physical;
 mod props;
 mod quantized;
+mod reduce;
 mod remarks;
 mod sandwiches;
 mod shared_values;

@@ -4,9 +4,6 @@
 //! file tests are run too. Padding is poison to the naive interpreter, and a view reuses its operand's buffer. So a
 //! layout that is wrong in one element changes the numbers.
 
-#[path = "props/shrink.rs"]
-mod shrink;
-
 use libtest_mimic::{Arguments, Failed, Trial};
 use optc_compare::{Fill, RandomSource, compare, random_inputs};
 use optc_interp::{run_naive, run_reference};
@@ -17,7 +14,6 @@ use optc_target::Target;
 use optc_tests::check::{cases, small_bindings, target, words};
 use optc_tests::generate::{Profile, program};
 use optc_tests::paths::{files, relative, root};
-use shrink::shrink;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -276,7 +272,9 @@ fn random_programs(part: u64, targets: &[Arc<Target>]) -> Result<(), Failed> {
         let module = program(seed, profile, &registry);
         let run = |module: &Module| agree_on(module, &registry, targets, Kind::Random);
         if run(&module).is_err() {
-            let small = shrink(&module, |m| run(m).is_err());
+            let mut fails = |m: &Module| run(m).is_err();
+            let small = optc_reduce::reduce(&module, &registry, &mut fails);
+            let small = small.map_or_else(|| module.clone(), |reduced| reduced.module);
             let why = run(&small)
                 .err()
                 .and_then(|e| e.message().map(str::to_owned));

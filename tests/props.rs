@@ -3,7 +3,6 @@
 mod brute;
 mod copies;
 mod copies_place;
-mod shrink;
 mod twice;
 
 use copies::{Counted, Found, least_below};
@@ -46,7 +45,9 @@ fn for_programs(
     for seed in more(seeds) {
         let module = program(seed, profile, &registry);
         if let Err(problem) = property(&module, &registry) {
-            let small = shrink::shrink(&module, |m| property(m, &registry).is_err());
+            let mut fails = |m: &Module| property(m, &registry).is_err();
+            let small = optc_reduce::reduce(&module, &registry, &mut fails);
+            let small = small.map_or(module, |reduced| reduced.module);
             let reason = property(&small, &registry).err().unwrap_or(problem);
             panic!("{profile:?} seed {seed}: {reason}\n{}", text::print(&small));
         }

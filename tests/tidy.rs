@@ -70,6 +70,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("optc-interp", &["optc-ir", "optc-tile"]),
     ("optc-compare", &["optc-interp", "optc-ir"]),
+    ("optc-reduce", &["optc-ir"]),
     (
         "optc",
         &[
@@ -258,6 +259,7 @@ const FOLDERS: &[&str] = &[
     "frontends",
     "interp",
     "compare",
+    "reduce",
     "api",
     "tools",
     "tests",

@@ -16,7 +16,7 @@ pub mod tamper;
 pub mod tokens;
 pub mod transformer;
 
-pub use generate::{Profile, program};
+pub use generate::{Profile, program, program_of};
 pub use must::Must;
 pub use scale::Scale;
 pub use tally::Tally;

@@ -173,6 +173,11 @@ pub mod check {
     };
 }
 
+/// Smaller programs on which a test still fails.
+pub mod reduce {
+    pub use optc_reduce::{Reduced, reduce};
+}
+
 /// Passes: running pipelines, and reports.
 pub mod passes {
     pub use optc_check::stats;

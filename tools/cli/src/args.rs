@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Time a program in the physical executor, step by step
     Bench(BenchArgs),
+    /// Find the smallest program on which a command still fails
+    Reduce(ReduceArgs),
     /// Write a script that completes the command line in a shell
     Completions(CompletionsArgs),
 }
@@ -685,6 +687,28 @@ pub(crate) enum Versus {
     Untiled,
     /// The reference interpreter
     Reference,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  optc reduce --test='optc --pass=view-fold --target=tpu' crash.ir -o small.ir\n  optc reduce --test='python check.py %s' --says=differs model.onnx -o small.onnx"
+)]
+pub(crate) struct ReduceArgs {
+    /// The command: %s is the file of the program, which otherwise is the last argument; it fails with another exit status than 0
+    #[arg(long, value_name = "CMD")]
+    pub(crate) test: String,
+    /// A text that the command must print when it fails
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) says: Option<String>,
+    /// The program: a file, or - for standard input
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    /// Where the smallest program goes; its extension is the format that the command reads
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: PathBuf,
+    /// Format of the input, where the extension does not tell it
+    #[arg(long, value_name = "FORMAT", value_parser = optc::Format::NAMES)]
+    pub(crate) from: Option<String>,
 }
 
 #[derive(Args, Debug)]

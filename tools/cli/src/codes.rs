@@ -160,6 +160,15 @@ optc verify --certificate c.txt other.ir"#,
         "optc layout size 'tensor<4x8xsi8'",
         "write `tensor<4x8xsi8, {…}>` or `s8[4,8]{…}`",
     );
+    TEST_PASSES = command(
+        "the test of `optc reduce` does not fail on the program itself",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc reduce --test=true in.ir -o small.ir",
+        "the command fails with an exit status other than 0; `%s` in it is the file",
+    );
     UNKNOWN_VALUE = command(
         "`--explain` names neither a value nor a `loc` of the result",
         &[(

@@ -6,8 +6,8 @@ use crate::failure::{Failure, Status};
 use crate::filetest::{self, Outcome};
 use crate::streams::{Streams, Watched};
 use crate::{
-    bench, command_line, compare, explain, layout, logging, manual, rewrite, run, signals, spec,
-    stats, targets, terminal, test, verify,
+    bench, command_line, compare, explain, layout, logging, manual, reduce, rewrite, run, signals,
+    spec, stats, targets, terminal, test, verify,
 };
 use optc::Error;
 use std::ffi::OsString;
@@ -116,6 +116,7 @@ impl Main {
             Some(Command::Targets(args)) => targets::command(self, args, streams),
             Some(Command::Explain(args)) => explain::command(self, args, streams),
             Some(Command::Bench(args)) => bench::command(self, args, streams),
+            Some(Command::Reduce(args)) => reduce::command(self, args, streams),
             Some(Command::Completions(args)) => {
                 streams.print(&manual::completions(self, args.shell));
                 Ok(Status::Done)

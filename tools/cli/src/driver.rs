@@ -9,14 +9,14 @@ pub(crate) const OPTC: &str = "optc";
 /// passes, rules, targets and codes of this compiler.
 ///
 /// ```no_run
-/// use optc::{Code, Compiler, codes};
+/// use optc::{Compiler, codes};
 /// use std::process::ExitCode;
 ///
 /// codes! {
 ///     /// The codes that the team's operations and passes report, sorted.
 ///     pub const CODES;
 ///
-///     ACME_ODD = Code::input("acme-odd", "a size is odd", "tensor<3xf32>", "pad it to an even one");
+///     ACME_ODD = input("a size is odd", "tensor<3xf32>", "pad it to an even one");
 /// }
 ///
 /// fn main() -> ExitCode {

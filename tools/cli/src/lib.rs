@@ -30,6 +30,7 @@ mod logging;
 mod manual;
 mod model;
 mod part;
+mod reduce;
 mod rewrite;
 mod run;
 mod signals;
