@@ -1,7 +1,10 @@
 //! Refusals by the pass manager, by pipelines and by certificates; options of passes.
 
 use optc_check::{Certificate, Digest, Witness};
-use optc_ir::{Attr, Diagnostic, Func, Module, Value, text};
+use optc_ir::{
+    Attr, Diagnostic, Expr, Func, Inferred, Module, OpError, OpRef, Operation, Value, attributes,
+    text,
+};
 use optc_ops::{Tanh, Transpose};
 use optc_passes::canonicalize::Canonicalize;
 use optc_passes::manager::{Hooks, run};
@@ -182,6 +185,45 @@ fn refusals_say_why_a_rule_does_not_fire() {
     assert_eq!(refused.len(), 1);
     assert_eq!((refused[0].op, &*refused[0].rule), (tanh, "r"));
     assert_eq!(refused[0].reason, Refusal("another operation"));
+}
+
+attributes! {
+    /// An element-wise operation of a family that no target has a row for.
+    pub struct Own {}
+}
+
+impl Operation for Own {
+    const NAME: &'static str = "acme.own";
+    const SUMMARY: &'static str = "twice the operand";
+    const FAMILY: &'static str = "acme";
+    const OPERANDS: (usize, usize) = (1, 1);
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        Ok(vec![Inferred {
+            dims: x.dims.clone(),
+            dtype: x.dtype,
+        }])
+    }
+
+    fn expression(&self) -> Option<Expr> {
+        Some(Expr::A + Expr::A)
+    }
+}
+
+#[test]
+fn a_family_without_a_row_is_a_remark() {
+    let mut registry = optc_ops::registry();
+    registry.add::<Own>();
+    let mut cx = context();
+    cx.registry = Arc::new(registry);
+    let stages = PassList::builtin().parse("view-fold").expect("a pipeline");
+    let mut module = parse(&TRANSPOSED.replace("hbir.tanh", "acme.own"));
+    run(&mut module, &stages, &mut cx, &mut Hooks::default()).expect("it folds");
+    let found = cx.remarks.iter().filter(|diag| diag.code == "row-absent");
+    let found: Vec<&Diagnostic> = found.collect();
+    assert_eq!(found.len(), 1, "{:?}", cx.remarks);
+    assert!(found[0].message.contains("`acme`"), "{}", found[0].message);
 }
 
 #[test]

@@ -86,6 +86,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "optc-ops",
             "optc-passes",
             "optc-pictures",
+            "optc-reduce",
             "optc-stablehlo",
             "optc-target",
             "optc-tile",

@@ -733,6 +733,7 @@ fn sizes_that_are_not_bound_differ_and_stay_small() {
     assert!(error.contains("A = 16, B = 18, C = 20, D = 22"), "{error}");
     let one = tripled(&open_tensor(&["N"]));
     let mut wrong = one.clone();
+    let op = wrong.funcs[0].body[0];
     wrong.funcs[0].ops[op].props.set("by", Attr::float(5.0));
     let error = compared(&one, &wrong).unwrap_err();
     assert!(error.contains("N = 128"), "{error}");

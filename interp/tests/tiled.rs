@@ -120,8 +120,11 @@ fn missed(program: &str, from: &str, to: &str, wanted: &str) {
     let mut schedule = Schedule::read(&module.funcs[0], &registry)
         .unwrap()
         .unwrap();
+    let bodies = module.funcs[0].body.iter().zip(&changed.funcs[0].body);
+    let changed: std::collections::HashMap<_, _> = bodies.collect();
     for op in schedule.groups.iter_mut().flat_map(|g| &mut g.ops) {
-        for (part, tile) in op.parts.iter_mut().zip(plan.tiles[&op.op].parts()) {
+        let tile = &plan.tiles[changed[&op.op]];
+        for (part, tile) in op.parts.iter_mut().zip(tile.parts()) {
             part.results = tile.results;
         }
     }

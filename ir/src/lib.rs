@@ -25,6 +25,7 @@ mod codes;
 pub mod diag;
 pub mod effects;
 pub mod entity;
+mod ids;
 mod laid;
 pub mod memory;
 mod mini_float;

@@ -3,22 +3,13 @@
 use crate::attr::{Attr, AttrDict};
 use crate::entity::Table;
 use crate::op::OpRef;
-use crate::owned_id;
 use crate::span::Span;
 use crate::trace::Trace;
 use crate::types::Type;
 use indexmap::IndexSet;
 use std::sync::Arc;
 
-owned_id! {
-    /// A value of one function: an argument or the result of an operation.
-    Value, "%"
-}
-owned_id! {
-    /// An operation of one function.
-    Op, "op"
-}
-const _: () = assert!(size_of::<Option<Value>>() == size_of::<Value>());
+pub use crate::ids::{Op, Value};
 
 /// The source location of an operation; a known one is printed as `loc(…)`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]

@@ -129,7 +129,7 @@ fn entry(module: &Module) -> usize {
     main.unwrap_or(0)
 }
 
-/// What makes a program large, the most important first.
+/// The measures of a program's size, the most important first.
 fn size(module: &Module) -> [u64; 5] {
     let mut size = [0; 5];
     for func in &module.funcs {
@@ -151,6 +151,3 @@ fn size(module: &Module) -> [u64; 5] {
     size[4] += module.attrs.iter().count() as u64;
     size
 }
-
-#[cfg(test)]
-mod tests;

@@ -640,7 +640,7 @@ mod tests {
             let take = &target.row("norm").unwrap().take;
             (target.has_prices(), take.len())
         };
-        assert_eq!(priced("cpu"), (true, 2));
+        assert_eq!(priced("cpu"), (true, 1));
         assert_eq!(priced("cpu:bytes"), (false, 1));
         let bytes = Target::builtin("cpu").unwrap();
         let bytes = bytes.with_generation("bytes").unwrap();

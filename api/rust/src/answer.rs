@@ -8,7 +8,7 @@
 //! let mut b = FuncBuilder::new(compiler.registry());
 //! let x = b.arg("x", TensorType::fixed(&[2, 3], DType::F32));
 //! let turned = b.one(&Transpose { perm: vec![1, 0] }, &[x])?;
-//! let y = b.one(&Relu, &[turned])?;
+//! let y = b.one(&Relu {}, &[turned])?;
 //! let program = compiler.program("example", b.finish(&[y]))?;
 //!
 //! let answer = compiler.fold(&program)?;
@@ -45,7 +45,7 @@ use optc_tile::{Plan, Tile};
 use std::fmt;
 use std::sync::Arc;
 
-/// What became of a value.
+/// The fate of a value in a compilation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Fate {
@@ -155,7 +155,7 @@ impl Located {
     }
 }
 
-/// What became of a reshape, a transpose or another rearrangement.
+/// The fate of a reshape, a transpose or another rearrangement.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ViewDecision {
@@ -350,7 +350,7 @@ impl Answer {
         }
     }
 
-    /// What became of a value that went in.
+    /// The fate of a value that went in: its holders, or the reason why there is none.
     ///
     /// # Errors
     /// The value is none of the program that went in (`stale-handle`).
@@ -372,7 +372,7 @@ impl Answer {
         Ok(self.holders_of(value))
     }
 
-    /// What became of a rearrangement that went in: a reshape, a transpose, or another operation whose result is its
+    /// The fate of a rearrangement that went in: a reshape, a transpose, or another operation whose result is its
     /// operand at other indices.
     ///
     /// # Errors

@@ -417,6 +417,7 @@ fn an_absent_attribute_means_what_the_struct_says() {
 
         let defaults = decl.attributes(&absent.funcs[0].op_ref(op)).expect(name);
         let mut stated = program(known, known[2]);
+        let op = only(&stated);
         let props = &mut stated.funcs[0].ops[op].props;
         for (field, attr) in defaults.iter() {
             props.set(field, attr.clone());

@@ -3,7 +3,7 @@
 //! Example: a port of a matrix product with the end `[M, K]` takes `batch m k` and, cut, `m0 batch m1 k`; it does not
 //! take `m k batch`.
 
-use super::rows::{Ends, in_sequence};
+use super::rows::Ends;
 use super::signature::{LabelDigit, LabelOrder, Signature};
 use optc_layout::Mode;
 use optc_target::PortRole;
@@ -103,4 +103,19 @@ pub(crate) fn default_order(sig: &Signature, port: usize) -> Option<Vec<usize>> 
     let mut order: Vec<usize> = (0..labels.len()).collect();
     order.sort_by_key(place);
     Some(order)
+}
+
+/// The modes of whole dimensions, major to minor.
+pub(crate) fn in_sequence(sig: &Signature, port: usize, order: &[usize]) -> Vec<Mode> {
+    let whole = |&dim: &usize| {
+        let count = sig.shapes[port][dim];
+        let (div, extent) = (1, count);
+        Mode {
+            dim,
+            div,
+            count,
+            extent,
+        }
+    };
+    order.iter().map(whole).collect()
 }

@@ -43,15 +43,7 @@ pub(crate) fn execute(
 ) -> Result<Rewritten, Failure> {
     let mut compiler = inputs::compiler(driver, &args.compile)?;
     if args.list_passes || args.list_rules || args.list_ops {
-        if args.list_ops {
-            lists::operations(&compiler, streams);
-        }
-        if args.list_passes {
-            lists::passes(&compiler, streams);
-        }
-        if args.list_rules {
-            lists::rules(&compiler, streams);
-        }
+        list(&compiler, args, streams);
         return Ok(Rewritten {
             status: Status::Done,
             parts: Vec::new(),
@@ -117,6 +109,19 @@ pub(crate) fn execute(
         status: Status::Done,
         parts,
     })
+}
+
+/// Prints the lists that are asked for.
+fn list(compiler: &Compiler, args: &RewriteArgs, streams: &mut Streams<'_>) {
+    if args.list_ops {
+        lists::operations(compiler, streams);
+    }
+    if args.list_passes {
+        lists::passes(compiler, streams);
+    }
+    if args.list_rules {
+        lists::rules(compiler, streams);
+    }
 }
 
 /// The failure of an input that is refused, or of which parts are. The results for the other parts go to standard

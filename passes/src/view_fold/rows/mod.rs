@@ -23,9 +23,7 @@ mod together;
 mod window;
 
 pub use compiled::Compiled;
-pub(crate) use port::{
-    accepts_layout, default_layout, in_sequence, listed, takes_at, takes_layout,
-};
+pub(crate) use port::{accepts_layout, default_layout, listed, takes_at, takes_layout};
 pub(crate) use rule::{Channels, Ends, OrderRule, PortRun, is_unpadded};
 pub(crate) use together::{Side, is_over_axes, related, shared, side};
 pub(crate) use window::{channel_orders, contracts_patches, contracts_pixels};

@@ -197,7 +197,8 @@ fn contract_default(sig: &Signature, rule: &OrderRule, port: usize) -> Option<Ve
             .position(|l| labels[*dim] == Some(*l))
     };
     let in_order = k.windows(2).all(|w| place(&w[0]) < place(&w[1]));
-    let taken = |order: &Vec<usize>| has_runs(sig, rule, port, &in_sequence(sig, port, order));
+    let taken =
+        |order: &Vec<usize>| has_runs(sig, rule, port, &ends::in_sequence(sig, port, order));
     if in_order && taken(&long) {
         return None;
     }
@@ -215,19 +216,4 @@ fn contract_default(sig: &Signature, rule: &OrderRule, port: usize) -> Option<Ve
     orders
         .find(taken)
         .or_else(|| Some(ending_in(ContractRole::K)))
-}
-
-/// The modes of whole dimensions, major to minor.
-pub(crate) fn in_sequence(sig: &Signature, port: usize, order: &[usize]) -> Vec<Mode> {
-    let whole = |&dim: &usize| {
-        let count = sig.shapes[port][dim];
-        let (div, extent) = (1, count);
-        Mode {
-            dim,
-            div,
-            count,
-            extent,
-        }
-    };
-    order.iter().map(whole).collect()
 }
