@@ -245,7 +245,6 @@ fn each_value_of_random_programs_is_where_the_answer_says() {
             }
         }
     }
-    println!("{count:?}");
     for some in [count.mapped, count.views, count.moved] {
         assert!(0 < some, "{count:?}");
     }
@@ -266,7 +265,6 @@ fn each_value_of_the_models_is_where_the_answer_says() {
             assert_eq!(checked, Ok(()), "{} on {target}", path.display());
         }
     }
-    println!("{count:?}");
     assert!(10 <= paths.len() && 100 < count.held, "{count:?}");
 }
 

@@ -121,7 +121,7 @@ fn missed(program: &str, from: &str, to: &str, wanted: &str) {
         .unwrap()
         .unwrap();
     let bodies = module.funcs[0].body.iter().zip(&changed.funcs[0].body);
-    let changed: std::collections::HashMap<_, _> = bodies.collect();
+    let changed: indexmap::IndexMap<_, _> = bodies.collect();
     for op in schedule.groups.iter_mut().flat_map(|g| &mut g.ops) {
         let tile = &plan.tiles[changed[&op.op]];
         for (part, tile) in op.parts.iter_mut().zip(tile.parts()) {

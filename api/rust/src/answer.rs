@@ -164,9 +164,9 @@ pub enum ViewDecision {
         /// The rearrangement. `None` if the sizes are not known.
         map: Option<ViewMap>,
         /// The holder of the operand.
-        operand: Holder,
+        operand: Box<Holder>,
         /// The holder of the result in the same buffer.
-        result: Holder,
+        result: Box<Holder>,
     },
     /// These operations of the result write the elements again, the one nearest to the operand first.
     Moved(Vec<OpOf>),
@@ -409,8 +409,8 @@ impl Answer {
                         });
                         return Ok(ViewDecision::View {
                             map,
-                            operand: operand.clone(),
-                            result: result.clone(),
+                            operand: Box::new(operand.clone()),
+                            result: Box::new(result.clone()),
                         });
                     }
                     Some(ops) if moved.as_ref().is_none_or(|known| ops.len() < known.len()) => {

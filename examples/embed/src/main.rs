@@ -5,9 +5,9 @@
 
 #![expect(clippy::print_stdout, reason = "this is a program")]
 
+use indexmap::IndexMap;
 use optc::ops::{Matmul, Reshape, Softmax, Transpose};
 use optc::{Answer, Compiler, DType, Error, Fate, FuncBuilder, Module, TensorType, Value};
-use std::collections::HashMap;
 
 /// An operation of the compiler's own IR. Operands are numbers of earlier nodes.
 enum Node {
@@ -62,7 +62,7 @@ fn bridge(compiler: &Compiler, nodes: &[Node]) -> Result<(Module, Vec<Value>), E
 /// The buffers of a run: one for each value of the result that is no view and no part of another one.
 struct Run<'a> {
     answer: &'a Answer,
-    buffers: HashMap<Value, Vec<f32>>,
+    buffers: IndexMap<Value, Vec<f32>>,
 }
 
 impl Run<'_> {
@@ -162,7 +162,7 @@ fn run(nodes: &[Node], input: impl Fn(&str, &[u64]) -> f32) -> Result<Vec<f32>, 
     let func = &answer.program().module.funcs[0];
     let mut run = Run {
         answer: &answer,
-        buffers: HashMap::new(),
+        buffers: IndexMap::new(),
     };
     for (i, &arg) in func.args.iter().enumerate() {
         run.write(arg, |_, index| input(&func.arg_key(i), index));

@@ -32,6 +32,7 @@ use indexmap::IndexMap;
 use optc_ir::tensor::wrap_int;
 use optc_ir::{Bindings, DType, Data, Module, Registry, Structure, Tensor, TensorType};
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The bits of a poisoned `f32`, `f16` or `bf16`: a NaN that no computation returns.
@@ -113,11 +114,11 @@ pub(crate) struct Held {
     buffers: Buffers,
     /// For each position of a buffer of its own, the spot that replaces it; `None` if the value has a buffer of its
     /// own.
-    at: Option<Arc<Vec<Spot>>>,
+    at: Option<Rc<Vec<Spot>>>,
     shape: Vec<usize>,
 }
 
-type Buffers = Arc<Vec<Arc<RefCell<Buffer>>>>;
+type Buffers = Rc<Vec<Rc<RefCell<Buffer>>>>;
 
 /// The number of a buffer, and a position there.
 type Spot = (u32, u32);
@@ -128,7 +129,7 @@ const NOWHERE: Spot = (u32::MAX, u32::MAX);
 impl Held {
     fn own(buffer: Buffer, shape: Vec<usize>) -> Held {
         Held {
-            buffers: Arc::new(vec![Arc::new(RefCell::new(buffer))]),
+            buffers: Rc::new(vec![Rc::new(RefCell::new(buffer))]),
             at: None,
             shape,
         }
@@ -157,17 +158,17 @@ impl Held {
 #[derive(Default)]
 pub(crate) struct Physical {
     /// Index tables by the text of the layout, the shape, and the width of the element type.
-    tables: IndexMap<(String, Vec<usize>, u32), Arc<IndexTable>>,
+    tables: IndexMap<(String, Vec<usize>, u32), Rc<IndexTable>>,
     entries: usize,
 }
 
 impl Physical {
-    fn table(&mut self, ty: &TensorType, shape: &[usize]) -> Result<Arc<IndexTable>, OpFailure> {
+    fn table(&mut self, ty: &TensorType, shape: &[usize]) -> Result<Rc<IndexTable>, OpFailure> {
         let key = (ty.notation.to_string(), shape.to_vec(), ty.dtype.bits());
         if let Some(table) = self.tables.get(&key) {
-            return Ok(Arc::clone(table));
+            return Ok(Rc::clone(table));
         }
-        let table = Arc::new(IndexTable::new(&key.0, shape, key.2)?);
+        let table = Rc::new(IndexTable::new(&key.0, shape, key.2)?);
         let entries = match &table.map {
             Map::Identity => 0,
             Map::Table(t) => t.len(),
@@ -177,7 +178,7 @@ impl Physical {
             self.entries = 0;
         }
         self.entries += entries;
-        self.tables.insert(key, Arc::clone(&table));
+        self.tables.insert(key, Rc::clone(&table));
         Ok(table)
     }
 }
@@ -343,7 +344,7 @@ impl Physical {
             ));
         }
         Ok(Held {
-            buffers: Arc::clone(&operand.buffers),
+            buffers: Rc::clone(&operand.buffers),
             at: operand.at.clone(),
             shape: step.shape.clone(),
         })

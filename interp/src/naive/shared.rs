@@ -8,7 +8,7 @@ use crate::error::OpFailure;
 use crate::frame::{Piece, Shares, Site};
 use optc_ir::{DType, Data, Tensor};
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::rc::Rc;
 
 impl Shares for Physical {
     type Held = Held;
@@ -38,15 +38,15 @@ impl Shares for Physical {
             at[to.position(number)] = whole.spot(from.position(of_whole));
         }
         Ok(Held {
-            buffers: Arc::clone(&whole.buffers),
-            at: Some(Arc::new(at)),
+            buffers: Rc::clone(&whole.buffers),
+            at: Some(Rc::new(at)),
             shape: shape.to_vec(),
         })
     }
 
     fn in_pieces(&mut self, value: &Site, parts: &[Piece<Held>]) -> Result<Held, OpFailure> {
         let own = self.table(&value.ty, &value.shape)?;
-        let mut buffers = vec![Arc::new(RefCell::new(poisoned(&own, value.ty.dtype)))];
+        let mut buffers = vec![Rc::new(RefCell::new(poisoned(&own, value.ty.dtype)))];
         let spot = |p: usize| (0, u32::try_from(p).expect("below the limit of positions"));
         let mut at: Vec<Spot> = (0..own.positions).map(spot).collect();
         for ((held, part), (view, numbers)) in parts {
@@ -63,8 +63,8 @@ impl Shares for Physical {
             }
         }
         Ok(Held {
-            buffers: Arc::new(buffers),
-            at: Some(Arc::new(at)),
+            buffers: Rc::new(buffers),
+            at: Some(Rc::new(at)),
             shape: value.shape.clone(),
         })
     }

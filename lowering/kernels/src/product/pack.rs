@@ -11,7 +11,7 @@ use half::{bf16, f16};
 
 /// Elements that are packed.
 pub trait PackElement: Element {
-    /// Transposes eight rows as [`transpose8`] with vector instructions; returns false if there are none.
+    /// Transposes eight rows as `transpose8` with vector instructions; returns false if there are none.
     ///
     /// # Safety
     /// Each row has `whole` elements, a multiple of 8; there are 8 places at each of `whole` multiples of `width`.
