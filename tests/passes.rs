@@ -1,6 +1,7 @@
 //! Refusals by the pass manager, by pipelines and by certificates; options of passes.
 
 use optc_check::{Certificate, Digest, Witness};
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::{
     Attr, Diagnostic, Expr, Func, Inferred, Module, OpError, OpRef, Operation, Value, attributes,
     text,
@@ -208,6 +209,10 @@ impl Operation for Own {
 
     fn expression(&self) -> Option<Expr> {
         Some(Expr::A + Expr::A)
+    }
+
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        IterationDomain::broadcasting(op)
     }
 }
 

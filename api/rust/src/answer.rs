@@ -9,7 +9,8 @@
 //! let x = b.arg("x", TensorType::fixed(&[2, 3], DType::F32));
 //! let turned = b.one(&Transpose { perm: vec![1, 0] }, &[x])?;
 //! let y = b.one(&Relu {}, &[turned])?;
-//! let program = compiler.program("example", b.finish(&[y]))?;
+//! let back = b.one(&Transpose { perm: vec![1, 0] }, &[y])?;
+//! let program = compiler.program("example", b.finish(&[back]))?;
 //!
 //! let answer = compiler.fold(&program)?;
 //! let Fate::Held(holders) = answer.fate(turned)? else { panic!("it is read") };
