@@ -401,3 +401,30 @@ fn programs_folded_on_eight_threads_have_the_bytes_of_one() {
     });
     assert_eq!(alone, together);
 }
+
+/// A part of a value that is itself a part of a joined value lies in the joined value's buffer.
+#[test]
+fn a_part_of_a_part_is_in_the_outermost_buffer() {
+    let (module, answer) = answer_of(
+        "cpu",
+        PIPELINE,
+        r#"func.func @main(%x: tensor<4x6xf32>, %y: tensor<2x6xf32>) -> (tensor<6x6xf32>, tensor<2x6xf32>) {
+            %0 = "hbir.exp"(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+            %1 = "hbir.exp"(%y) : (tensor<2x6xf32>) -> tensor<2x6xf32>
+            %2 = "hbir.slice"(%0) <{starts = [1, 0], limits = [3, 6]}> : (tensor<4x6xf32>) -> tensor<2x6xf32>
+            %3 = "hbir.neg"(%2) : (tensor<2x6xf32>) -> tensor<2x6xf32>
+            %4 = "hbir.concat"(%1, %0) <{axis = 0}> : (tensor<2x6xf32>, tensor<4x6xf32>) -> tensor<6x6xf32>
+            return %4, %3 : tensor<6x6xf32>, tensor<2x6xf32>
+        }"#,
+    );
+    let func = &module.funcs[0];
+    let of = |i: usize| {
+        let value = func.ops[func.body[i]].results[0];
+        answer.holders(value).expect("it went in").remove(0)
+    };
+    let (joined, whole, part) = (of(4), of(0), of(2));
+    assert_eq!(whole.place.buffer, joined.value, "written in place");
+    assert_eq!(part.place.buffer, joined.value, "read in place");
+    assert_eq!(whole.offset(&[0, 0]), Some(12));
+    assert_eq!(part.offset(&[1, 2]), Some(12 + 12 + 2));
+}

@@ -211,6 +211,12 @@ impl<'a> Site<'a> {
             .flatten()
     }
 
+    /// The stand-ins of sizes; `None` if a value is too large for them.
+    #[must_use]
+    pub fn numbers(&self) -> Option<&StandIns> {
+        self.numbers.as_ref()
+    }
+
     /// A stand-in for a size.
     pub(crate) fn number(&mut self, dim: &Dim) -> Option<u64> {
         self.numbers.as_mut()?.number(dim)

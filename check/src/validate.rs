@@ -270,18 +270,8 @@ impl Numbers {
         dims.iter().enumerate().map(number).collect()
     }
 
-    /// The map of a rearrangement of a value of shape `from`; `None` if the result's sizes do not follow from this shape.
-    fn view(&mut self, from: &[u64], view: &ViewDims, result: &[Dim]) -> Option<ViewMap> {
-        let sizes = self.sizes.as_mut()?;
-        let shape = sizes.complete(&view.shape, from)?;
-        let permuted: Vec<u64> = view.perm.iter().map(|&p| shape[p]).collect();
-        let result = sizes.complete(result, &permuted)?;
-        let map = ViewMap {
-            shape: Some(shape),
-            perm: Some(view.perm.clone()),
-            result,
-        };
-        map.check(from).is_ok().then_some(map)
+    fn view_map(&mut self, from: &[u64], view: &ViewDims, result: &[Dim]) -> Option<ViewMap> {
+        self.sizes.as_mut()?.view_map(from, view, result)
     }
 
     fn reshape(&mut self, seen: &Seen, view: &ViewDims, result: &[Dim]) -> usize {
@@ -391,7 +381,7 @@ impl<'a> Walk<'a> {
             .map_err(|e| Box::new(Diagnostic::error(e.code, e.message)))?;
         let result = self.func.ty(y).as_tensor().map_or(&[][..], |ty| &ty.dims);
         let map = match seen.map.clone() {
-            Some(map) => match numbers.view(map.shape(), &dims, result) {
+            Some(map) => match numbers.view_map(map.shape(), &dims, result) {
                 Some(view) => map.then(view),
                 None => {
                     let number = numbers.reshape(&seen, &dims, result);

@@ -148,14 +148,14 @@ impl<'r> FuncBuilder<'r> {
     /// # Errors
     /// As [`FuncBuilder::add`].
     pub fn result_types(&self, op: &NewOp<'_>) -> Result<Vec<Type>, OpError> {
-        self.are_own(&op.operands)?;
-        match (&op.results, self.registry.get(op.name)) {
-            (None, _) => self.inferred(op),
-            (Some(stated), Some(decl)) => {
-                check_results(&self.view(op), decl).map(|()| stated.clone())
-            }
-            (Some(stated), None) => Ok(stated.clone()),
+        let Some(stated) = &op.results else {
+            return self.inferred(op);
+        };
+        let view = self.view(op)?;
+        if let Some(decl) = self.registry.get(op.name) {
+            check_results(&view, decl)?;
         }
+        Ok(stated.clone())
     }
 
     /// The row-major types that the shape rule infers for an operation. Result types that the operation states are not
@@ -164,30 +164,26 @@ impl<'r> FuncBuilder<'r> {
     /// # Errors
     /// The registry does not know the operation (`hbir-op-unknown`), or its shape rule refuses it.
     pub fn inferred(&self, op: &NewOp<'_>) -> Result<Vec<Type>, OpError> {
-        self.are_own(&op.operands)?;
-        self.registry.result_types(&self.view(op))
+        self.registry.result_types(&self.view(op)?)
     }
 
-    /// Checks that values are of this function.
-    fn are_own(&self, values: &[Value]) -> Result<(), OpError> {
-        let own = |value: Value| self.func.values.get(value).is_some();
-        match values.iter().position(|&value| !own(value)) {
-            None => Ok(()),
-            Some(i) => {
+    /// The operation as its declaration sees it.
+    fn view<'a>(&'a self, op: &'a NewOp<'_>) -> Result<OpRef<'a>, OpError> {
+        let mut operands = Vec::with_capacity(op.operands.len());
+        for (i, &value) in op.operands.iter().enumerate() {
+            let Some(data) = self.func.values.get(value) else {
                 let message = format!("operand {i} is a value of another function");
                 let hint = "a value is used in the function whose builder made it";
-                Err(OpError::new(codes::VALUE_FOREIGN, message).hint(hint))
-            }
+                return Err(OpError::new(codes::VALUE_FOREIGN, message).hint(hint));
+            };
+            operands.push(&data.ty);
         }
-    }
-
-    fn view<'a>(&'a self, op: &'a NewOp<'_>) -> OpRef<'a> {
-        OpRef {
+        Ok(OpRef {
             name: op.name,
-            operands: op.operands.iter().map(|&v| self.func.ty(v)).collect(),
+            operands,
             results: op.results.iter().flatten().collect(),
             props: &op.props,
-        }
+        })
     }
 
     /// Adds an operation whose results have these types, unchecked.

@@ -121,7 +121,7 @@ pub struct Func {
     pub ops: Table<Op, OpData>,
     /// All values ever made.
     pub values: Table<Value, ValueData>,
-    /// Where the values that went into a pipeline are now, if that is recorded.
+    /// The record of where the values that went into a pipeline are now; `None` if nothing is recorded.
     pub trace: Option<Box<Trace>>,
 }
 
@@ -162,6 +162,15 @@ pub struct ValueData {
     pub def: ValueDef,
     /// The SSA name in the source text, without `%`; kept for arguments, and printed if valid.
     pub name: Option<Arc<str>>,
+}
+
+impl Module {
+    /// The number of the function that a user of the program calls: `@main`, else the first. `None` if there is none.
+    #[must_use]
+    pub fn entry(&self) -> Option<usize> {
+        let main = self.funcs.iter().position(|f| &*f.name == "main");
+        main.or((!self.funcs.is_empty()).then_some(0))
+    }
 }
 
 impl Func {

@@ -1,10 +1,11 @@
 //! Numbers that stand for unknown sizes in decisions about layouts.
 
 use crate::module::Func;
-use crate::op::Registry;
+use crate::op::{Registry, ViewDims};
 use crate::size::Size;
 use crate::types::{Dim, TensorType};
 use indexmap::IndexMap;
+use optc_layout::ViewMap;
 use std::sync::Arc;
 
 /// The smallest stand-in primes to try, in order: the later ones are for shapes that overflow with larger primes.
@@ -193,6 +194,19 @@ impl StandIns {
             });
         }
         long.next().is_none().then_some(sizes)
+    }
+
+    /// The map of a rearrangement of a value of these numbers to a result of these dimensions. `None` if the sizes do not
+    /// follow from each other.
+    pub fn view_map(&mut self, from: &[u64], view: &ViewDims, result: &[Dim]) -> Option<ViewMap> {
+        let shape = self.complete(&view.shape, from)?;
+        let permuted: Vec<u64> = view.perm.iter().map(|&p| shape[p]).collect();
+        let map = ViewMap {
+            result: self.complete(result, &permuted)?,
+            shape: Some(shape),
+            perm: Some(view.perm.clone()),
+        };
+        map.check(from).is_ok().then_some(map)
     }
 
     fn number_of(&mut self, size: &Size) -> Option<u64> {

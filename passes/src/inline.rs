@@ -124,12 +124,6 @@ fn numbers(module: &Module) -> FxHashMap<&str, usize> {
     all
 }
 
-/// The number of the function that the program's user sees: `main`, or else the first.
-fn entry(module: &Module) -> usize {
-    let main = module.funcs.iter().position(|f| &*f.name == "main");
-    main.unwrap_or(0)
-}
-
 fn is_private(func: &Func) -> bool {
     func.attrs.str("sym_visibility") == Some("private")
 }
@@ -187,7 +181,7 @@ fn drop_unnamed(module: &mut Module) -> bool {
     let public = |&(_, func): &(usize, &Func)| !is_private(func);
     let public = module.funcs.iter().enumerate().filter(public);
     next.extend(public.map(|(number, _)| number));
-    next.push(entry(module));
+    next.extend(module.entry());
     while let Some(number) = next.pop() {
         if std::mem::replace(&mut kept[number], true) {
             continue;
@@ -284,7 +278,7 @@ impl Parts {
     /// Decides, callees before callers, which functions are put in place of their calls. After every decision the
     /// number of operations is within the limit, or smaller than before.
     fn choose(&self, module: &Module, limit: usize) -> Choice {
-        let entry = entry(module);
+        let entry = module.entry();
         let mut size: Vec<usize> = module.funcs.iter().map(|f| f.body.len()).collect();
         let mut count = operations(module);
         // The effort to copy a body, including calls in it that leave no operations behind.
@@ -305,7 +299,7 @@ impl Parts {
                 visits[at] = visits[at].saturating_add(visits[site.callee]);
             }
             let (func, calls) = (&module.funcs[at], &callers[at]);
-            if calls.is_empty() || at == entry || !is_private(func) || self.circular[at] {
+            if calls.is_empty() || Some(at) == entry || !is_private(func) || self.circular[at] {
                 continue;
             }
             let Some(&(first, site)) = calls.first() else {

@@ -20,7 +20,7 @@ use indexmap::IndexSet;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::verify::verify;
-use optc_ir::{Func, Module, Registry, text};
+use optc_ir::{Module, Registry, text};
 
 /// A program that a test still fails on.
 #[derive(Clone, Debug)]
@@ -101,16 +101,20 @@ fn sweep(module: &mut Module, registry: &Registry) {
     for (func, live) in module.funcs.iter_mut().zip(live) {
         func.body.retain(|&op| live[op]);
     }
-    let named = |func: &Func, name: &str| {
-        let symbols = |&op: &optc_ir::Op| func.ops[op].props.symbols().any(|s| s == name);
-        func.body.iter().any(symbols)
-    };
-    let entry = entry(module);
-    let kept: Vec<bool> = (0..module.funcs.len())
-        .map(|i| i == entry || module.funcs.iter().any(|f| named(f, &module.funcs[i].name)))
+    let ops = module
+        .funcs
+        .iter()
+        .flat_map(|f| f.body.iter().map(|&op| &f.ops[op]));
+    let named: IndexSet<String> = ops
+        .flat_map(|op| op.props.symbols())
+        .map(str::to_owned)
         .collect();
-    let mut kept = kept.into_iter();
-    module.funcs.retain(|_| kept.next().unwrap_or(true));
+    let entry = entry(module);
+    let mut number = 0;
+    module.funcs.retain(|func| {
+        number += 1;
+        number - 1 == entry || named.contains(&*func.name)
+    });
     let entry = self::entry(module);
     let Some(func) = module.funcs.get_mut(entry) else {
         return;
@@ -123,10 +127,9 @@ fn sweep(module: &mut Module, registry: &Registry) {
     }
 }
 
-/// The number of the function that a user of the program calls.
+/// The number of the function that is reduced.
 fn entry(module: &Module) -> usize {
-    let main = module.funcs.iter().position(|f| &*f.name == "main");
-    main.unwrap_or(0)
+    module.entry().unwrap_or(0)
 }
 
 /// The measures of a program's size, the most important first.

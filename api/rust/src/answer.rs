@@ -29,7 +29,8 @@ use crate::stored::Stored;
 use indexmap::IndexMap;
 use optc_check::parts::Site;
 use optc_check::stats::{CostClass, Stats};
-use optc_ir::analysis::live_ops;
+use optc_check::{Source, items};
+use optc_ir::analysis::{Uses, live_ops};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place};
@@ -37,9 +38,10 @@ use optc_ir::op::in_place;
 use optc_ir::op::part::{Part, Port};
 use optc_ir::size::SizeTable;
 use optc_ir::trace::{self, Step};
-use optc_ir::{Diagnostic, Func, Module, Op, Registry, StandIns, Structure, Type, Value, ValueDef};
+use optc_ir::{
+    Diagnostic, Func, Module, Op, Registry, StandIns, Structure, Value, ValueDef, ViewDims,
+};
 use optc_layout::{Layout, Spread, ViewMap, propagate};
-use optc_passes::manager::Hooks;
 use optc_passes::view_fold::{FoldReport, Reason};
 use optc_passes::{bufferize, pipeline};
 use optc_tile::{Plan, Tile};
@@ -56,7 +58,7 @@ pub enum Fate {
     Absent(Absence),
 }
 
-/// Why no value of the result has the elements of a value.
+/// The reason why no value of the result has the elements of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Absence {
@@ -142,8 +144,7 @@ impl Holder {
     /// is outside, the sizes are unknown, or the place is not known.
     #[must_use]
     pub fn offset(&self, index: &[u64]) -> Option<i64> {
-        let position = self.layout.as_ref()?.offset(index)?;
-        Some(self.place.spread.as_ref()?.place(position))
+        self.place.offset_by(self.layout.as_ref()?, index)
     }
 }
 
@@ -151,8 +152,11 @@ impl Located {
     /// The place of an element, in elements from the start of the buffer. `None` as for [`Holder::offset`].
     #[must_use]
     pub fn offset(&self, index: &[u64]) -> Option<i64> {
-        let position = self.layout.as_ref()?.offset(index)?;
-        Some(self.spread.as_ref()?.place(position))
+        self.offset_by(self.layout.as_ref()?, index)
+    }
+
+    fn offset_by(&self, layout: &Stored, index: &[u64]) -> Option<i64> {
+        Some(self.spread.as_ref()?.place(layout.offset(index)?))
     }
 }
 
@@ -197,7 +201,7 @@ pub struct Conversion {
     pub readers: Vec<OpOf>,
     /// The numbers of the function's results that it is, through views.
     pub results: Vec<usize>,
-    /// Why it stays. `None` for a constant, and for a conversion that the program stated before the fold.
+    /// The reason why it stays. `None` for a constant, and for a conversion that the program stated before the fold.
     pub reason: Option<Reason>,
 }
 
@@ -216,6 +220,16 @@ pub struct Answer {
     lost: IndexMap<Value, &'static str>,
     /// By function that went in, the operations that something depends on.
     live: Vec<SideTable<Op, bool>>,
+    /// By function that went in, the readers of its values.
+    uses: Vec<Uses>,
+}
+
+/// A value of the result: the values that went in that it is, and its readers.
+#[derive(Clone, Debug, Default)]
+struct Read {
+    of: Vec<Value>,
+    ops: Vec<OpOf>,
+    results: Vec<usize>,
 }
 
 /// The buffers of a function of the result.
@@ -246,17 +260,10 @@ impl Compiler {
     /// # Errors
     /// As for [`Compiler::compile`].
     pub fn answer(&self, program: &Program, pipeline: &str) -> Result<Answer, Error> {
-        let stages = self.pipeline(pipeline)?;
-        let mut cx = self.context(program)?;
         let before = program.module.clone();
         let mut program = program.clone();
         trace::start(&mut program.module);
-        let timings = self.run_passes(&mut program, &stages, &mut cx, &mut Hooks::default())?;
-        let report = Report {
-            timings,
-            remarks: cx.remarks,
-            reports: cx.reports,
-        };
+        let report = self.compile(&mut program, pipeline)?;
         Ok(Answer::new(self, before, program, report))
     }
 }
@@ -282,6 +289,7 @@ impl Answer {
         let live = before.funcs.iter().map(|func| live_ops(func, &effects));
         Answer {
             live: live.collect(),
+            uses: before.funcs.iter().map(Uses::of).collect(),
             stats: compiler.stats(&program),
             sizes: SizeTable::new(&compiler.bindings.0),
             before,
@@ -391,97 +399,83 @@ impl Answer {
                 return Ok(ViewDecision::Absent(why));
             }
         };
-        let mut moved: Option<Vec<OpOf>> = None;
-        for result in &after {
-            for operand in before.iter().filter(|holder| holder.func == result.func) {
-                match self.moves(result.func, operand.value, result.value) {
-                    Some(ops) if ops.is_empty() => {
-                        let numbers = self.funcs[result.func].numbers.as_ref();
-                        let step = Step {
-                            result: dims(func.ty(func.ops[op].results[0])),
-                            view,
-                        };
-                        let of = dims(func.ty(func.ops[op].operands[0]));
-                        let map = numbers.and_then(|numbers| {
-                            let mut numbers = (**numbers).clone();
-                            let from: Option<Vec<u64>> =
-                                of.iter().map(|dim| numbers.number(dim)).collect();
-                            view_map(&mut numbers, &from?, &step)
-                        });
-                        return Ok(ViewDecision::View {
-                            map,
-                            operand: Box::new(operand.clone()),
-                            result: Box::new(result.clone()),
-                        });
-                    }
-                    Some(ops) if moved.as_ref().is_none_or(|known| ops.len() < known.len()) => {
-                        moved = Some(ops);
-                    }
-                    Some(_) | None => {}
-                }
-            }
+        let pairs = after.iter().flat_map(|result| {
+            let operands = before.iter().filter(|operand| operand.func == result.func);
+            operands.map(move |operand| (operand, result))
+        });
+        let ways = pairs.filter_map(|(operand, result)| {
+            let ops = self.moves(result.func, operand.value, result.value)?;
+            Some((ops, operand, result))
+        });
+        let Some((ops, operand, result)) = ways.min_by_key(|(ops, ..)| ops.len()) else {
+            return Ok(ViewDecision::Computed);
+        };
+        if !ops.is_empty() {
+            return Ok(ViewDecision::Moved(ops));
         }
-        Ok(moved.map_or(ViewDecision::Computed, ViewDecision::Moved))
+        Ok(ViewDecision::View {
+            map: self.funcs[result.func].map(func, op, &view),
+            operand: Box::new(operand.clone()),
+            result: Box::new(result.clone()),
+        })
     }
 
     /// The conversions between layouts that the result runs, in the order of functions and operations.
     #[must_use]
     pub fn conversions(&self) -> Vec<Conversion> {
         let module = &self.program.module;
-        let effects = Effects::of_module(module, &self.registry);
+        let reasons = self.folded().into_iter().flat_map(|fold| &fold.conversions);
+        let reasons: IndexMap<(usize, Op), &Option<Reason>> = reasons
+            .map(|(func, c)| ((*func, c.op), &c.reason))
+            .collect();
+        let read: Vec<_> = (0..module.funcs.len())
+            .map(|number| self.readers(number))
+            .collect();
         let mut all = Vec::new();
-        for (number, func) in module.funcs.iter().enumerate() {
-            let costs = optc_check::stats::op_costs(func, &self.registry, &effects);
-            let read = self.read_through_views(number);
-            for &op in &func.body {
-                let data = &func.ops[op];
-                let is_convert = self.registry.structure(&data.name) == Structure::Convert;
-                let (Some(cost), true) = (costs[op], is_convert) else {
-                    continue;
-                };
-                let (from, to) = (data.operands[0], data.results[0]);
-                let trace = func.trace.iter().flat_map(|trace| &trace.held);
-                let of = trace.filter(|one| one.value == to && one.steps.is_empty());
-                let (readers, results) = read[to].clone();
-                all.push(Conversion {
-                    op: OpOf { func: number, op },
-                    of: of.map(|one| one.origin).collect(),
-                    from: self.funcs[number].layout(from),
-                    to: self.funcs[number].layout(to),
-                    bytes: cost.bytes,
-                    is_constant: cost.class == CostClass::Constant,
-                    readers,
-                    results,
-                    reason: self.reason(number, op),
-                });
+        for item in items(module, &self.registry, &self.sizes, None) {
+            let (number, Source::Op(op)) = (item.func, item.of) else {
+                continue;
+            };
+            let data = &module.funcs[number].ops[op];
+            if self.registry.structure(&data.name) != Structure::Convert {
+                continue;
             }
+            let (from, to) = (data.operands[0], data.results[0]);
+            let Read { of, ops, results } = read[number][to].clone();
+            all.push(Conversion {
+                op: OpOf { func: number, op },
+                of,
+                from: self.funcs[number].layout(from),
+                to: self.funcs[number].layout(to),
+                bytes: item.bytes,
+                is_constant: item.class == CostClass::Constant,
+                readers: ops,
+                results,
+                reason: reasons.get(&(number, op)).copied().cloned().flatten(),
+            });
         }
         all
     }
 
-    /// Why `view-fold` left a conversion.
-    fn reason(&self, func: usize, op: Op) -> Option<Reason> {
-        let all = &self.folded()?.conversions;
-        let found = all.iter().find(|(number, c)| *number == func && c.op == op);
-        found.and_then(|(_, conversion)| conversion.reason.clone())
-    }
-
-    /// The readers of each value of a function through views, and the results that it is.
-    fn read_through_views(&self, number: usize) -> SideTable<Value, (Vec<OpOf>, Vec<usize>)> {
-        let func = &self.program.module.funcs[number];
-        let mut read = SideTable::new((Vec::new(), Vec::new()));
+    /// The readers of each value of a function of the result, through views.
+    fn readers(&self, number: usize) -> SideTable<Value, Read> {
+        let (func, of) = (&self.program.module.funcs[number], &self.funcs[number]);
+        let mut read: SideTable<Value, Read> = SideTable::new(Read::default());
         for &op in &func.body {
             let data = &func.ops[op];
             if self.registry.structure(&data.name) == Structure::View {
                 continue;
             }
             for &operand in &data.operands {
-                let root = self.funcs[number].root(operand);
-                read[root].0.push(OpOf { func: number, op });
+                read[of.root(operand)].ops.push(OpOf { func: number, op });
             }
         }
         for (i, &value) in func.results.iter().enumerate() {
-            read[self.funcs[number].root(value)].1.push(i);
+            read[of.root(value)].results.push(i);
+        }
+        let held = func.trace.iter().flat_map(|trace| &trace.held);
+        for one in held.filter(|one| one.steps.is_empty()) {
+            read[one.value].of.push(one.origin);
         }
         read
     }
@@ -565,7 +559,7 @@ impl Answer {
         Some(ops)
     }
 
-    /// Why no value holds a value.
+    /// The reason why no value holds a value.
     fn absence(&self, number: usize, func: &Func, value: Value) -> Absence {
         let live = match func.def_op(value) {
             Some(op) => self.live[number][op],
@@ -586,16 +580,11 @@ impl Answer {
 
     /// The operations of the result that hold what is computed of a value, past operations that are gone as well.
     fn inside(&self, number: usize, func: &Func, value: Value) -> Vec<OpOf> {
-        let mut readers: SideTable<Value, Vec<Op>> = SideTable::new(Vec::new());
-        for &op in func.body.iter().filter(|&&op| self.live[number][op]) {
-            for &operand in &func.ops[op].operands {
-                readers[operand].push(op);
-            }
-        }
         let (mut found, mut open) = (Vec::new(), vec![value]);
         let mut seen: SideTable<Value, bool> = SideTable::new(false);
         while let Some(value) = open.pop() {
-            for &reader in &readers[value] {
+            let readers = self.uses[number].readers(value).iter();
+            for &reader in readers.filter(|&&op| self.live[number][op]) {
                 for &result in &func.ops[reader].results {
                     if std::mem::replace(&mut seen[result], true) {
                         continue;
@@ -635,27 +624,29 @@ impl FuncOf {
             known[value] = site.is_known(value);
         }
         let mut within = SideTable::new(None);
-        // Parts of operands come after their wholes, operands that are parts before them.
-        let settled = |op: Op| in_place::settled(func, op, registry);
-        for &op in &func.body {
-            for part in settled(op) {
-                let ends = part.ends(&func.ops[op]);
-                if let (Port::Result(_), Some((small, whole))) = (part.part, ends) {
-                    within[small] = Some(lies(&mut site, &within, op, &part, whole));
-                }
-            }
-        }
-        for &op in func.body.iter().rev() {
-            for part in settled(op) {
-                let ends = part.ends(&func.ops[op]);
-                if let (Port::Operand(_), Some((small, whole))) = (part.part, ends) {
-                    let small = site.root(small);
-                    within[small] = Some(lies(&mut site, &within, op, &part, whole));
-                }
-            }
+        let ops = func.body.iter().copied();
+        let parts = ops.flat_map(|op| {
+            in_place::settled(func, op, registry)
+                .into_iter()
+                .map(move |part| (op, part))
+        });
+        let is_result = |(_, part): &(Op, Part)| matches!(part.part, Port::Result(_));
+        let (cut, joined): (Vec<_>, Vec<_>) = parts.partition(is_result);
+        // A whole comes before its parts: operands lie in later results, and results in earlier operands.
+        for (op, part) in joined.into_iter().rev().chain(cut) {
+            let Some((small, whole)) = part.ends(&func.ops[op]) else {
+                continue;
+            };
+            let root = site.root(whole);
+            let (buffer, spread) = match &within[root] {
+                Some((buffer, spread)) => (*buffer, Clone::clone(spread)),
+                None => (root, site.own(root)),
+            };
+            let spread = spread.and_then(|spread| site.spread(op, &part, &spread));
+            within[site.root(small)] = Some((buffer, spread));
         }
         FuncOf {
-            numbers: StandIns::for_func(func, registry).map(Arc::new),
+            numbers: site.numbers().cloned().map(Arc::new),
             layouts,
             roots,
             within,
@@ -671,6 +662,15 @@ impl FuncOf {
     fn layout(&self, value: Value) -> Option<Stored> {
         let layout = self.layouts[value].clone()?;
         Some(Stored::new(layout, self.numbers.clone()?))
+    }
+
+    /// The map of a rearrangement that went in. `None` if a size has no name.
+    fn map(&self, func: &Func, op: Op, view: &ViewDims) -> Option<ViewMap> {
+        let of = func.op_ref(op);
+        let mut numbers = (**self.numbers.as_ref()?).clone();
+        let (operand, result) = (of.operand(0).ok()?, of.result(0).ok()?);
+        let from: Option<Vec<u64>> = operand.dims.iter().map(|dim| numbers.number(dim)).collect();
+        numbers.view_map(&from?, view, &result.dims)
     }
 
     /// The buffer that a root lies in, and the place of its compact buffer there.
@@ -693,7 +693,7 @@ impl FuncOf {
         let (mut maps, mut at) = (Vec::with_capacity(steps.len()), Some(layout.clone()));
         let mut shape = layout.shape().to_vec();
         for step in steps {
-            let Some(map) = view_map(&mut numbers, &shape, step) else {
+            let Some(map) = numbers.view_map(&shape, &step.view, &step.result) else {
                 return (Vec::new(), None);
             };
             at = at.and_then(|layout| propagate(&layout, &map).ok());
@@ -703,39 +703,6 @@ impl FuncOf {
         let numbers = Arc::new(numbers);
         (maps, at.map(|layout| Stored::new(layout, numbers)))
     }
-}
-
-/// The buffer that a part lies in, and the place of its compact buffer there.
-fn lies(
-    site: &mut Site<'_>,
-    within: &SideTable<Value, Option<(Value, Option<Spread>)>>,
-    op: Op,
-    part: &Part,
-    whole: Value,
-) -> (Value, Option<Spread>) {
-    let root = site.root(whole);
-    let (buffer, spread) = match &within[root] {
-        Some((buffer, spread)) => (*buffer, spread.clone()),
-        None => (root, site.own(root)),
-    };
-    let spread = spread.and_then(|spread| site.spread(op, part, &spread));
-    (buffer, spread)
-}
-
-/// The map of a rearrangement of a value of shape `from`.
-fn view_map(numbers: &mut StandIns, from: &[u64], step: &Step) -> Option<ViewMap> {
-    let shape = numbers.complete(&step.view.shape, from)?;
-    let permuted: Vec<u64> = step.view.perm.iter().map(|&p| shape[p]).collect();
-    let map = ViewMap {
-        result: numbers.complete(&step.result, &permuted)?,
-        shape: Some(shape),
-        perm: Some(step.view.perm.clone()),
-    };
-    map.check(from).is_ok().then_some(map)
-}
-
-fn dims(ty: &Type) -> Vec<optc_ir::Dim> {
-    ty.as_tensor().map_or_else(Vec::new, |ty| ty.dims.clone())
 }
 
 /// The error about an id of another program.

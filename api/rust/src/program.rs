@@ -74,8 +74,7 @@ impl Program {
     /// The default function: `@main`, else the first.
     #[must_use]
     pub fn entry(&self) -> Option<&Func> {
-        let funcs = &self.module.funcs;
-        funcs.iter().find(|f| &*f.name == "main").or(funcs.first())
+        self.module.entry().map(|number| &self.module.funcs[number])
     }
 
     /// An error of this program. The diagnostics' labels count from the module's own text and are moved to the whole

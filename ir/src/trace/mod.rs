@@ -1,4 +1,4 @@
-//! Where the values that went into a pipeline are now.
+//! The record of where the values that went into a pipeline are now.
 //!
 //! Example: after `canonicalize` joins two transposes, the value between them is recorded as the first operand, seen
 //! through the first transpose.

@@ -32,10 +32,6 @@ use optc_ir::{Diagnostic, Module};
 
 /// The function at which a module starts: `@main`, else the first one.
 fn entry(module: &Module) -> Result<usize, Box<Diagnostic>> {
-    if module.funcs.is_empty() {
-        let diag = Diagnostic::error(codes::FUNCTION_MISSING, "found no function to emit");
-        return Err(Box::new(diag));
-    }
-    let main = module.funcs.iter().position(|f| &*f.name == "main");
-    Ok(main.unwrap_or(0))
+    let none = || Diagnostic::error(codes::FUNCTION_MISSING, "found no function to emit");
+    module.entry().ok_or_else(|| Box::new(none()))
 }

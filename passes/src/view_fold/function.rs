@@ -2,6 +2,7 @@
 
 use super::alternatives::{Folding, alternatives};
 use super::attempt::{Attempt, attempt};
+use super::conversion::Conversion;
 use super::folded::Folded;
 use super::groups::Functions;
 use super::maps::FastMap;
@@ -59,6 +60,23 @@ pub(crate) fn fold(
     Ok(folded)
 }
 
+/// Names the operations in reasons by those that replace them.
+fn of_new_function(conversions: &mut [Conversion], operations: &[(Op, Op)]) {
+    let reasons = conversions.iter_mut().flat_map(|c| &mut c.reason);
+    let named = reasons.filter_map(|reason| match reason {
+        Reason::Operations { ops, .. } => Some(ops),
+        _ => None,
+    });
+    let named: Vec<&mut Vec<Op>> = named.collect();
+    if named.is_empty() {
+        return;
+    }
+    let now: FastMap<Op, Op> = operations.iter().copied().collect();
+    for ops in named {
+        *ops = ops.iter().filter_map(|op| now.get(op).copied()).collect();
+    }
+}
+
 /// Collects the explanations and figures of a function that is laid out.
 fn finished(
     func: &Func,
@@ -101,12 +119,7 @@ fn finished(
         reasons.try_larger_caps();
     }
     reasons.explain(&mut conversions, &choice);
-    let now: FastMap<Op, Op> = emitted.operations.iter().copied().collect();
-    for conversion in &mut conversions {
-        if let Some(Reason::Operations { ops, .. }) = &mut conversion.reason {
-            *ops = ops.iter().filter_map(|op| now.get(op).copied()).collect();
-        }
-    }
+    of_new_function(&mut conversions, &emitted.operations);
     let (freed, cap) = (reasons.freed(), reasons.cap());
     let trials = reasons.trials();
     Folded {

@@ -115,13 +115,14 @@ pub(crate) fn remark_families(module: &Module, cx: &mut PassContext) {
             };
             let of = func.op_ref(op);
             let family = decl.family_of(&of);
-            let free = match decl.freedom(&of).class {
-                FreedomClass::Ordered | FreedomClass::Contract | FreedomClass::Window => true,
-                FreedomClass::Rearrange | FreedomClass::Source | FreedomClass::Barrier => false,
-            };
-            if !free || cx.target.row(family).is_some() || !seen.insert(family) {
+            if cx.target.row(family).is_some() || seen.contains(family) {
                 continue;
             }
+            match decl.freedom(&of).class {
+                FreedomClass::Ordered | FreedomClass::Contract | FreedomClass::Window => {}
+                FreedomClass::Rearrange | FreedomClass::Source | FreedomClass::Barrier => continue,
+            }
+            seen.insert(family);
             let message = format!(
                 "target `{}` has no row for the family `{family}`: `{}` takes row-major order at every port",
                 cx.target.name, data.name
