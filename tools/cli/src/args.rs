@@ -703,7 +703,7 @@ pub(crate) struct ReduceArgs {
     /// The program: a file, or - for standard input
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
-    /// Where the smallest program goes; its extension is the format that the command reads
+    /// The file for the smallest program; its extension is the format that the command reads
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
     /// Format of the input, where the extension does not tell it

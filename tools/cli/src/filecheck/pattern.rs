@@ -17,7 +17,7 @@ const MAX_NFA: usize = 1 << 22;
 /// The values of variables.
 pub(super) type Variables = IndexMap<String, String>;
 
-/// Why a pattern cannot be read.
+/// The reason why a pattern cannot be read.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(super) enum PatternError {
     /// `{{` without `}}`.
@@ -39,12 +39,12 @@ pub(super) enum PatternError {
     Regex {
         /// The text.
         regex: String,
-        /// Why it is none.
+        /// The reason why it is none.
         source: PosixError,
     },
 }
 
-/// Why a pattern cannot be searched for.
+/// The reason why a pattern cannot be searched for.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(super) enum SearchError {
     /// A variable is used before it has a value.

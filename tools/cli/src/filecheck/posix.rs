@@ -11,7 +11,7 @@ const CLASSES: [&str; 12] = [
     "upper", "xdigit",
 ];
 
-/// Why a text is no regular expression.
+/// The reason why a text is no regular expression.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(super) enum PosixError {
     /// `a|` and the like.

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a command cannot be cut into words.
+/// The reason why a command cannot be cut into words.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WordsError {
     /// A command that ends within an escape.
