@@ -26,3 +26,4 @@ mod tidy;
 mod tiled;
 mod tiled_exec;
 mod tiles;
+mod updates;

@@ -35,6 +35,7 @@ fn values(func: &Func) -> Vec<Value> {
 fn unfolded(func: &mut Func, holder: &Holder) -> Value {
     let ty = func.ty(holder.value).as_tensor().expect("a tensor");
     let (own, dtype) = (ty.without_layout(), ty.dtype);
+    let n_ops = func.body.len();
     let mut push = |name: &str, operand: Value, attr: Option<(&str, Attr)>, ty: TensorType| {
         let mut props = AttrDict::new();
         if let Some((name, attr)) = attr {
@@ -59,6 +60,13 @@ fn unfolded(func: &mut Func, holder: &Holder) -> Value {
             ty(&turned),
         );
         at = push("hbir.reshape", at, ints(&map.result), ty(&map.result));
+    }
+    // The value is read before other elements replace its own.
+    if let Some(update) = holder.place.until {
+        let read = func.body.split_off(n_ops);
+        let before = func.body.iter().position(|&op| op == update.op);
+        let before = before.expect("the update is in the function");
+        func.body.splice(before..before, read);
     }
     at
 }
@@ -231,7 +239,7 @@ fn each_value_of_random_programs_is_where_the_answer_says() {
     let mut count = Count::default();
     for (target, seeds) in [("cpu", 0..700), ("journey6", 700..1000)] {
         let compiler = compiler(target);
-        for profile in [Profile::Mixed, Profile::Moves] {
+        for profile in [Profile::Mixed, Profile::Moves, Profile::Updates] {
             for seed in seeds.start..cases(seeds.end) {
                 let module = program(seed, profile, &registry);
                 let checked = answer(&compiler, &module, PIPELINE)

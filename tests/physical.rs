@@ -26,7 +26,7 @@ fn npu16() -> Arc<Target> {
     Arc::new(Target::parse(&text).expect("it is a target"))
 }
 
-fn planned(
+pub(crate) fn planned(
     module: &Module,
     passes: &str,
     target: &Arc<Target>,
@@ -99,7 +99,7 @@ fn reference(original: &Module, seed: u64) -> Result<[Named; 2], String> {
 
 /// Checks that the program after the passes gives the numbers of the original: exactly without kernels, within rounding
 /// with those of each instruction set.
-fn agrees(original: &Module, after: &Module, seed: u64) -> Result<(), String> {
+pub(crate) fn agrees(original: &Module, after: &Module, seed: u64) -> Result<(), String> {
     same_numbers(original, after, &reference(original, seed)?)
 }
 
@@ -304,7 +304,11 @@ fn profiled_with(
 }
 
 /// The steps of a program that only move, with their bytes, and the bytes that the statistics of the fold report.
-fn moved(module: &Module, after: &Module, registry: &Registry) -> (Vec<(String, u64)>, u64) {
+pub(crate) fn moved(
+    module: &Module,
+    after: &Module,
+    registry: &Registry,
+) -> (Vec<(String, u64)>, u64) {
     let profile = profiled(module, after, registry);
     let stats = Stats::at(after, registry, &SizeTable::new(&IndexMap::new()));
     let said = stats.movement_bytes + stats.copy_bytes + stats.expand_bytes;

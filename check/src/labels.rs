@@ -1,6 +1,6 @@
 //! The labels of an operation at its ports, and their roles.
 
-use crate::ports::{of_floats, some_size};
+use crate::ports::{of_floats, ports, some_size};
 use optc_ir::{Freedom, FreedomClass, Func, Op, Role};
 use optc_target::{PortRole, When};
 
@@ -23,7 +23,22 @@ pub(crate) fn is_of(func: &Func, op: Op, freedom: &Freedom, when: Option<When>) 
         Some(When::Mixing) => !freedom.is_depthwise(),
         Some(When::Patches) => reads_once(func, op, freedom) && !pointwise(),
         Some(When::Floats) => of_floats(func, op),
+        Some(When::Matrices) => is_of_matrices(func, op, freedom),
     }
+}
+
+/// Returns whether a contraction has several elements in dimensions of its left operand alone, and of its right operand
+/// alone. A stand-in replaces each unknown size.
+fn is_of_matrices(func: &Func, op: Op, freedom: &Freedom) -> bool {
+    let n_operands = freedom.operands.len();
+    let values = ports(func, op);
+    let alone = |port: usize, wanted: PortRole| {
+        let shape = values.get(port).and_then(|&v| some_size(func, v)?.shape());
+        let dims = shape.into_iter().flatten().zip(labels_of(freedom, port));
+        let mut long = dims.filter_map(|(n, label)| (*label).filter(|_| 1 < n));
+        long.any(|label| role(freedom, label, n_operands) == wanted)
+    };
+    freedom.class == FreedomClass::Contract && alone(0, PortRole::M) && alone(1, PortRole::N)
 }
 
 /// The number of groups of a convolution that only mixes channels: every extent of the kernel is 1 and the image keeps

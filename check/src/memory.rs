@@ -308,8 +308,11 @@ impl<'a> Walk<'a> {
     fn run(&mut self) -> Outcome<()> {
         self.arena()?;
         for &arg in &self.func.args {
-            let storage = self.storage(Kind::Fixed);
-            self.hold(arg, first(storage));
+            let storage = match self.in_result(arg)? {
+                Some(storage) => storage,
+                None => self.storage(Kind::Fixed),
+            };
+            self.hold(arg, self.last(storage));
         }
         for (at, &op) in self.func.body.iter().enumerate() {
             self.at = at;
@@ -381,9 +384,65 @@ impl<'a> Walk<'a> {
             }
             let held = self.place(op, result, place, part)?;
             self.beside_pieces(op, held)?;
+            let held = self.changed(op, held)?;
             self.hold(result, held);
         }
         Ok(())
+    }
+
+    /// The storage of the result of the function in whose memory an argument lies; `None` for an argument with memory of
+    /// its own.
+    fn in_result(&mut self, arg: Value) -> Outcome<Option<usize>> {
+        let Some(&whole) = self
+            .wholes
+            .get(&arg)
+            .filter(|_| self.homes.contains_key(&arg))
+        else {
+            return Ok(None);
+        };
+        let (ValueDef::Result(maker, number), None) =
+            (self.func.values[whole].def, self.begun.get(&whole))
+        else {
+            return Ok(None);
+        };
+        let places = memory::places(&self.func.ops[maker]).ok().flatten();
+        let place = places.and_then(|places| places.get(number).copied());
+        let Some(place @ Place::Result(_)) = place else {
+            return Ok(None);
+        };
+        let held = self.place(maker, whole, place, false)?;
+        self.begun.insert(whole, held.storage);
+        self.counted.aliases += 1;
+        Ok(Some(held.storage))
+    }
+
+    /// The place of the result of an operation. An update that keeps the other elements where they lie writes the
+    /// storage once more.
+    fn changed(&mut self, op: Op, held: Held) -> Outcome<Held> {
+        let Some(update) = in_place::settled_update(self.func, op, self.registry) else {
+            return Ok(held);
+        };
+        let data = &self.func.ops[op];
+        let there = |v: Value| self.holds(v).any(|h| h.storage == held.storage);
+        if !data.operands.get(update.of).is_some_and(|&v| there(v)) {
+            return Ok(held);
+        }
+        let mut others = data.operands.iter().enumerate();
+        if others.any(|(i, &v)| i != update.of && there(v)) {
+            let message = "the operation reads another value in the memory that it writes";
+            return self.refuse(op, codes::MEMORY_ALIAS, message.to_owned());
+        }
+        self.counted.in_place += 1;
+        self.storages[held.storage].writes += 1;
+        Ok(self.last(held.storage))
+    }
+
+    /// A place in a storage with the elements of its last write.
+    fn last(&self, storage: usize) -> Held {
+        Held {
+            write: self.storages[storage].writes,
+            ..first(storage)
+        }
     }
 
     /// The pieces that a result lies in, if it is in pieces: those of all operands, or of the operand that it is a view
@@ -450,7 +509,7 @@ impl<'a> Walk<'a> {
             counted.unshared_bytes = counted.unshared_bytes.saturating_add(bytes.unwrap_or(0));
         }
         if let Some(&storage) = self.begun.get(&result) {
-            return Ok(first(storage));
+            return Ok(self.last(storage));
         }
         match place {
             Place::Inside => self.inside(op, result),
@@ -520,7 +579,7 @@ impl<'a> Walk<'a> {
         self.counted.aliases += 1;
         Ok(Held {
             part: true,
-            ..first(storage)
+            ..self.last(storage)
         })
     }
 

@@ -78,6 +78,13 @@ struct Judge<'a> {
     gathered: SideTable<Value, Option<Pieces>>,
     /// The operands, as operation and number, that lie in the operation's result.
     placed: IndexSet<(Op, usize)>,
+    /// The position of each operation in the body.
+    position: SideTable<Op, usize>,
+    /// The position of the first update that changes bytes of a root's buffer after the root is made; `None` if its
+    /// bytes stay.
+    changed: SideTable<Value, Option<usize>>,
+    /// True for a root in a buffer of which other operations write other parts.
+    joined: SideTable<Value, bool>,
 }
 
 /// Checks that the values that lie in the bytes of others are allowed to on a target: each byte has one writer, and all
@@ -143,6 +150,22 @@ pub fn homes(func: &Func, registry: &Registry, effects: &Effects<'_>) -> IndexMa
     homes
 }
 
+/// The roots of a function of which an operation replaces elements in place by the attributes of the function, each with
+/// the first such operation. The map is empty if the attributes are contradictory.
+#[must_use]
+pub fn replaced(func: &Func, registry: &Registry, effects: &Effects<'_>) -> IndexMap<Value, Op> {
+    let updates = |&op: &Op| in_place::settled_update(func, op, registry).is_some();
+    if !func.body.iter().any(updates) {
+        return IndexMap::new();
+    }
+    let mut judge = Judge::new(Site::new(func, registry, effects), None);
+    if judge.run().is_err() {
+        return IndexMap::new();
+    }
+    let at = |value: Value| Some((value, *func.body.get(judge.changed[value]?)?));
+    func.values.ids().filter_map(at).collect()
+}
+
 impl<'a> Judge<'a> {
     fn new(site: Site<'a>, target: Option<&'a Target>) -> Self {
         let mut judge = Judge {
@@ -152,11 +175,17 @@ impl<'a> Judge<'a> {
             pieces: SideTable::new(false),
             gathered: SideTable::new(None),
             placed: IndexSet::new(),
+            position: SideTable::new(0),
+            changed: SideTable::new(None),
+            joined: SideTable::new(false),
             site,
             target,
         };
         for value in judge.site.func.values.ids() {
             judge.spread[value] = judge.site.own(value);
+        }
+        for (position, &op) in judge.site.func.body.iter().enumerate() {
+            judge.position[op] = position;
         }
         judge
     }
@@ -172,6 +201,11 @@ impl Judge<'_> {
             self.results(op)?;
             if in_place::is_in_pieces(&func.ops[op]) {
                 self.gathers(op).map_err(|why| (op, why))?;
+            }
+        }
+        for &arg in &func.args {
+            if let Some(home) = self.home[arg] {
+                self.readers(home, arg)?;
             }
         }
         for &op in &func.body {
@@ -227,19 +261,41 @@ impl Judge<'_> {
             if self.home[root].is_some() {
                 return refuse("lies in another place too");
             }
-            let Some((writer, number)) = self.site.writer(root) else {
-                return refuse("is an argument");
+            let at = part.whole.value(data).map(|v| self.site.root(v));
+            let updates = self.site.updates(op, &part);
+            if updates && (self.site.parent(root).is_some() || at.is_some_and(|at| self.joined[at]))
+            {
+                return refuse("is changed within a value that other operations write too");
+            }
+            self.joined[root] = !updates || at.is_some_and(|at| self.joined[at]);
+            let later = at.and_then(|at| self.changed[at]);
+            self.changed[root] = match updates {
+                true => Some(self.position[op]),
+                false => later,
             };
             let whole = part.whole.value(data).map(|v| self.site.root(v));
             let whole = whole.filter(|w| !self.pieces[*w]);
             let base = whole.and_then(|w| self.spread[w].clone());
             let spread = base.and_then(|base| self.site.spread(op, &part, &base));
-            if let Some(parent) = self.site.parent(root) {
+            match (self.site.parent(root), self.site.writer(root)) {
                 // The whole of the part that lies here is written in pieces.
-                self.pieces[parent] = true;
-            } else {
-                self.writes(writer, number, spread.as_ref())
-                    .map_err(|e| (op, format!("operand {n}: {e}")))?;
+                (Some(parent), _) => {
+                    self.pieces[parent] = true;
+                    let all = [self.changed[parent], self.changed[root]];
+                    self.changed[parent] = all.into_iter().flatten().min();
+                }
+                (None, Some((writer, number))) => self
+                    .writes(writer, number, spread.as_ref())
+                    .map_err(|e| (op, format!("operand {n}: {e}")))?,
+                (None, None) => {
+                    let owner = at.map(|at| self.owner(at));
+                    if !owner.is_some_and(|owner| self.site.may_be_written(root, owner)) {
+                        return refuse("is an argument, and shares no memory with this result");
+                    }
+                    if !spread.as_ref().is_some_and(Spread::is_first) {
+                        return refuse("is an argument, and not the first bytes of the result");
+                    }
+                }
             }
             self.home[root] = Some(op);
             self.placed.insert((op, n));
@@ -247,6 +303,17 @@ impl Judge<'_> {
             self.spread[root] = spread;
         }
         Ok(())
+    }
+
+    /// The root whose buffer contains that of a root, as far as operands of later operations are placed.
+    fn owner(&self, root: Value) -> Value {
+        let mut at = root;
+        while let Some(home) = self.home[at]
+            && let Some(&result) = self.site.func.ops[home].results.first()
+        {
+            at = self.site.root(result);
+        }
+        at
     }
 
     /// Checks that an operation can write its result at the place given.
@@ -291,6 +358,7 @@ impl Judge<'_> {
                 self.gathered[result] = Some(cut);
                 continue;
             }
+            self.changed[result] = self.changed[parent];
             let base = self.spread[parent].clone();
             self.spread[result] = base.and_then(|base| self.site.spread(op, &part, &base));
             self.inside[result] = true;
@@ -309,6 +377,7 @@ impl Judge<'_> {
             return Err("its row has no `parts`".to_owned());
         }
         let (home, spread, inside) = (&self.home, &self.spread, &self.inside);
+        let changed = &self.changed;
         let known = |root: Value| self.gathered[root].clone();
         let mut whole = |site: &mut Site<'_>, root: Value| {
             let mut base = root;
@@ -322,6 +391,9 @@ impl Judge<'_> {
             }
             if home[base].is_some() || home[root].is_some() {
                 return Err("lies in another value too".to_owned());
+            }
+            if changed[root].is_some() || changed[base].is_some() {
+                return Err("is changed later".to_owned());
             }
             let spread = spread[root].clone().ok_or("does not lie evenly")?;
             Ok(Whole { spread, base })
@@ -382,6 +454,13 @@ impl Judge<'_> {
         for (reader, port, _) in uses {
             if self.home[root] == Some(reader) && self.placed.contains(&(reader, port)) {
                 continue;
+            }
+            if self.changed[root].is_some_and(|at| at <= self.position[reader]) {
+                let name = &self.site.func.ops[reader].name;
+                return Err((
+                    op,
+                    format!("`{name}` reads a value of which elements were replaced"),
+                ));
             }
             let Some(spread) = &self.spread[root] else {
                 return Err((

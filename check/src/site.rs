@@ -193,6 +193,23 @@ impl<'a> Site<'a> {
         Rc::clone(&self.parts[op])
     }
 
+    /// Returns whether a part is the operand that an update copies and changes.
+    #[must_use]
+    pub fn updates(&self, op: Op, part: &Part) -> bool {
+        let decl = self.registry.get(&self.func.ops[op].name);
+        let update = decl.and_then(|decl| decl.updates(&self.func.op_ref(op)));
+        update.is_some_and(|update| part.part == Port::Operand(update.of))
+    }
+
+    /// Returns whether an argument may have the memory of the root `whole`, because it shares its memory with a result
+    /// of the function that lies there. Of several results in one buffer the first counts.
+    #[must_use]
+    pub fn may_be_written(&self, arg: Value, whole: Value) -> bool {
+        let mut results = self.func.results.iter();
+        let first = results.position(|&result| self.roots[result] == whole);
+        first.is_some_and(|first| in_place::aliased_results(self.func, arg).contains(&first))
+    }
+
     /// The root that a value is a part of, by a split or a similar operation.
     #[must_use]
     pub fn parent(&self, value: Value) -> Option<Value> {

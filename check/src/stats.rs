@@ -550,6 +550,14 @@ fn beside_parts(func: &Func, op: Op, traffic: Traffic, registry: &Registry) -> T
     if data.attrs.get(in_place::IN_PLACE).is_none() || traffic == Traffic::None {
         return traffic;
     }
+    if let Some(update) = in_place::settled_update(func, op, registry) {
+        let by = data
+            .operands
+            .get(update.by)
+            .and_then(|&v| func.ty(v).as_tensor());
+        let by = by.map_or_else(Size::default, TensorType::logical_bytes);
+        return Traffic::Copy(by.clone(), by);
+    }
     let mut left = traffic;
     for part in in_place::settled(func, op, registry) {
         let ty = part.part.value(data).and_then(|v| func.ty(v).as_tensor());

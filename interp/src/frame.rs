@@ -82,6 +82,14 @@ pub(crate) trait Shares {
         value: &Site,
         written: &[usize],
     ) -> Result<(), OpFailure>;
+
+    /// Writes a tensor to a value all of whose elements were written before.
+    fn overwrite(
+        &mut self,
+        held: &Self::Held,
+        tensor: &Tensor,
+        value: &Site,
+    ) -> Result<(), OpFailure>;
 }
 
 /// A part that lies elsewhere, and the view in which its elements have these row-major numbers.

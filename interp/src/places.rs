@@ -73,13 +73,17 @@ impl<M: Memory> Frame<'_, M> {
         value: Value,
         tensor: &Tensor,
     ) -> Result<(), OpFailure> {
+        let site = self.site(value)?;
+        if self.sharing.is_updated(value) {
+            let memory = self.memory.sharing().ok_or_else(no_sharing)?;
+            return memory.overwrite(held, tensor, &site);
+        }
         let mut written = Vec::new();
         for placed in self.sharing.written(value).iter() {
             let part = self.site(placed.value)?;
             let bindings = &self.scope.bindings;
             written.extend(numbers(&placed.part, &tensor.shape, &part.shape, bindings)?);
         }
-        let site = self.site(value)?;
         let memory = self.memory.sharing().ok_or_else(no_sharing)?;
         memory.write(held, tensor, &site, &written)
     }

@@ -28,6 +28,8 @@ pub(crate) struct Sharing {
     pieces: SideTable<Value, Vec<Placed>>,
     /// For each value: the parts that are written by other operations than the one that defines it.
     written: SideTable<Value, Arc<[Placed]>>,
+    /// True for the result of an update that lies in the bytes of the operand: they are written again.
+    updated: SideTable<Value, bool>,
     /// For each operation: the results that are parts of its operand.
     results: SideTable<Op, Arc<[Placed]>>,
 }
@@ -40,6 +42,7 @@ impl Sharing {
             home: SideTable::new(None),
             pieces: SideTable::new(Vec::new()),
             written: SideTable::new(Arc::from([])),
+            updated: SideTable::new(false),
             results: SideTable::new(Arc::from([])),
         }
     }
@@ -65,6 +68,7 @@ impl Sharing {
             }
             if let Some(first) = operands.first() {
                 let whole = first.whole;
+                sharing.updated[whole] = in_place::settled_update(func, op, registry).is_some();
                 sharing.written[whole] = Arc::from(operands);
             }
             if !results.is_empty() {
@@ -97,6 +101,10 @@ impl Sharing {
 
     pub(crate) fn written(&self, value: Value) -> Arc<[Placed]> {
         Arc::clone(&self.written[value])
+    }
+
+    pub(crate) fn is_updated(&self, value: Value) -> bool {
+        self.updated[value]
     }
 
     pub(crate) fn results(&self, op: Op) -> Arc<[Placed]> {

@@ -54,7 +54,7 @@ pub use op::{
     Along, Attributes, Axes, Axis, AxisOf, Bindings, Call, Control, ControlPort, Effect,
     EvalContext, Expr, Freedom, FreedomClass, Inferred, Joint, Label, LaidPort, OpDecl, OpError,
     OpRef, Operation, OverAxes, Part, Partial, Registry, Role, Run, Slices, Structure, Traffic,
-    ViewDims,
+    Update, ViewDims,
 };
 pub use optc_layout::Digit;
 pub use render::render;

@@ -79,6 +79,13 @@ impl Spread {
         self.offset + self.runs.iter().map(run).sum::<i64>()
     }
 
+    /// Returns whether the compact buffer is the first positions of the other one.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        let even = |run: &Run| run.count == 1 || i64::try_from(run.step) == Ok(run.stride);
+        self.offset == 0 && self.runs.iter().all(even)
+    }
+
     /// Returns whether the compact buffer is contiguous, at any offset.
     #[cfg(test)]
     fn is_dense(&self) -> bool {

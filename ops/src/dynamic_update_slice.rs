@@ -98,6 +98,10 @@ impl Operation for DynamicUpdateSlice {
         Some(over)
     }
 
+    fn updates(&self, _: &OpRef<'_>) -> Option<Update> {
+        Some(Update { of: 0, by: 1 })
+    }
+
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         Traffic::Copy(operand_bytes(op, 0), result_bytes(op))
     }

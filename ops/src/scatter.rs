@@ -77,15 +77,16 @@ impl ScatterReduction {
     }
 }
 
-/// Writes update `i` to `places[i / part] + i % part`.
+/// Writes update `i` to `places[i / part] + i % part`, unless the place is `None`.
 pub(crate) fn write(
     call: &Call<'_>,
     reduction: ScatterReduction,
-    places: &[usize],
+    places: &[Option<usize>],
     part: usize,
 ) -> Result<Vec<Tensor>, EvalError> {
     let (x, updates) = (call.input(0), call.input(2));
-    let targets = (0..updates.len()).map(|i| (i, places[i / part] + i % part));
+    let target = |i: usize| Some((i, places[i / part]? + i % part));
+    let targets = (0..updates.len()).filter_map(target);
     if reduction == ScatterReduction::None {
         return Ok(vec![x.overwritten(updates, targets)?]);
     }

@@ -65,6 +65,7 @@ impl Operation for ScatterElements {
             }
         }
         let places = element_places(&x.shape, call.input(1), axis)?;
+        let places: Vec<Option<usize>> = places.into_iter().map(Some).collect();
         write(call, self.reduction, &places, 1)
     }
 
@@ -88,6 +89,10 @@ impl Operation for ScatterElements {
         let form = axes.along(along, |axis| over(axis).write())?;
         // The result has the axes of the first operand.
         exchanged(axes, form, along, &[0, axes.n_operands()])
+    }
+
+    fn updates(&self, _: &OpRef<'_>) -> Option<Update> {
+        Some(Update { of: 0, by: 2 })
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -5,12 +5,16 @@ use crate::gather_nd::{indexed_all, nd_places};
 use crate::over_axes::{among, of_dims, whole};
 use crate::prelude::*;
 use crate::scatter::{ScatterReduction, traffic, write};
+use optc_ir::tensor::row_major_strides;
 
 attributes! {
     /// A copy with parts replaced at given coordinates.
     pub struct ScatterNd {
         /// The combination of an element and its update.
         reduction: ScatterReduction [SCATTER_ND_C5] = ScatterReduction::None,
+        /// True if an update whose coordinates are outside of the operand is left out, as in XLA. Negative coordinates
+        /// are then outside. By default they count from the end, and coordinates outside are refused.
+        drop_outside: bool = false,
     }
 }
 
@@ -47,7 +51,12 @@ impl Operation for ScatterNd {
         let x = call.input(0);
         let depth = depth(call.op)?;
         let part = x.shape[depth..].iter().product::<usize>();
+        if self.drop_outside {
+            let places = places_inside(&x.shape, call.input(1), depth);
+            return write(call, self.reduction, &places, part);
+        }
         let places = nd_places(&x.shape, call.input(1), 0, depth)?;
+        let places: Vec<Option<usize>> = places.into_iter().map(Some).collect();
         write(call, self.reduction, &places, part)
     }
 
@@ -96,6 +105,10 @@ impl Operation for ScatterNd {
         ))
     }
 
+    fn updates(&self, _: &OpRef<'_>) -> Option<Update> {
+        Some(Update { of: 0, by: 2 })
+    }
+
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         traffic(op)
     }
@@ -103,6 +116,19 @@ impl Operation for ScatterNd {
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
         indexed_all(op)
     }
+}
+
+/// The place of the first element of each part; `None` for a part outside of the operand.
+fn places_inside(x: &[usize], indices: &Tensor, depth: usize) -> Vec<Option<usize>> {
+    let strides = row_major_strides(x);
+    let rows: usize = indices.shape[..indices.shape.len() - 1].iter().product();
+    let place = |row: usize| {
+        (0..depth).try_fold(0, |at, d| {
+            let index = usize::try_from(indices.i64_at(row * depth + d)).ok()?;
+            (index < x[d]).then(|| at + index * strides[d])
+        })
+    };
+    (0..rows).map(place).collect()
 }
 
 /// The number of coordinates of a part.

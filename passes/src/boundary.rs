@@ -16,6 +16,9 @@ pub struct Boundary {
     pub pin_bare: bool,
     /// `--pin x='{…}'`: the layout of a port, in the notation of its encoding.
     pub pins: IndexMap<String, optc_layout::Notation>,
+    /// `--alias past=present`: pairs of an argument and a result that share their memory, so that the result is written
+    /// in place. A pair that cannot is refused (`alias-refused`).
+    pub aliases: Vec<(String, String)>,
 }
 
 impl Boundary {

@@ -39,7 +39,8 @@
 //!    value in it, aliases included.
 //! 2. An element-wise operation reads of that operand only the element that it writes: dimensions of both stand for the
 //!    same loops, the layouts are one function, and any other operand in this memory is the same value.
-//! 3. Arguments and constants do not belong to the function and are never written.
+//! 3. Constants do not belong to the function and are never written. An argument is written only if it shares its
+//!    memory with the result of the function that is written there (`hbir.alias`).
 //! 4. An operation of a group that runs tile by tile writes only over values that its own group makes, because another
 //!    program may still read the rest of any other value.
 //! 5. A part lies among other elements and is not written over. A part that is returned is copied to the caller.
@@ -349,16 +350,23 @@ impl<'a> Sharing<'a> {
             }
         }
         let mut homes: Vec<(Value, Op)> = homes.into_iter().collect();
-        homes.sort_by_key(|&(_, home)| std::cmp::Reverse(order[home]));
+        // Of the operands of one operation, arguments come first: other values can be copied there.
+        homes.sort_by_key(|&(value, home)| {
+            (std::cmp::Reverse(order[home]), func.def_op(value).is_some())
+        });
         for (value, home) in homes {
             let [whole] = func.ops[home].results[..] else {
                 continue;
             };
-            let Some(writer) = func.def_op(value) else {
-                continue;
-            };
+            let writer = func.def_op(value);
             let memory = self.root(whole);
-            if self.alias[value] || self.shared[value].fixed || self.parent[value].is_some() {
+            let fixed = match writer {
+                Some(_) => self.shared[value].fixed,
+                None => !self.is_given(value, memory),
+            };
+            let updates = in_place::settled_update(func, home, self.registry).is_some();
+            let tiled = updates && self.tiles.contains_key(&home);
+            if self.alias[value] || fixed || tiled || self.parent[value].is_some() {
                 continue;
             }
             let by_element = |sharing: &Self, op: Op| {
@@ -374,7 +382,8 @@ impl<'a> Sharing<'a> {
                 let beside = op == home || by_element(sharing, op);
                 !beside && results.iter().any(|&v| sharing.root(v) == memory)
             };
-            if reads(self, writer) || readers[value].iter().any(|&op| writes(self, op)) {
+            let reads = writer.is_some_and(|writer| reads(self, writer));
+            if reads || readers[value].iter().any(|&op| writes(self, op)) {
                 continue;
             }
             self.parent[value] = Some(memory);
@@ -391,6 +400,16 @@ impl<'a> Sharing<'a> {
                 self.is_part[result] |= self.alias[result] && self.is_part[operand];
             }
         }
+    }
+
+    /// Returns whether an argument may be written, because the first result of the function in this memory shares its own
+    /// with the argument.
+    fn is_given(&mut self, arg: Value, memory: Value) -> bool {
+        let aliased = in_place::aliased_results(self.func, arg);
+        let mut results = self.func.results.iter();
+        let first = results.position(|&r| self.root(r) == memory);
+        let part = first.is_some_and(|first| self.is_part[self.func.results[first]]);
+        !part && first.is_some_and(|first| aliased.contains(&first))
     }
 
     /// Finds the last reader of each memory, and whether the function returns it.

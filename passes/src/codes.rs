@@ -6,6 +6,18 @@ codes! {
     /// Every code of this crate, sorted.
     pub const CODES;
 
+    ALIAS_REFUSED = command(
+        "a result cannot be written in the memory of an argument as requested",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<5x6xf32>) -> tensor<5x6xf32> {
+  %0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>
+  return %0 : tensor<5x6xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --alias x=result0 in.ir",
+        "the note says what reads or writes the memory otherwise; a result is written in place by `hbir.concat` that begins with the argument, `hbir.dynamic_update_slice`, `hbir.scatter_nd` or `hbir.scatter_elements`",
+    );
     BOUNDARY_SHARED = command(
         "remark: an argument and a result share memory (`hbir.alias`), so that both keep the layouts that they declare where the rest of the boundary is free",
         &[(

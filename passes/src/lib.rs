@@ -7,8 +7,9 @@
 //!
 //! # Files
 //! A pass is a file or folder of its name, with a page of documentation at its head. `pipeline.rs` has the pipelines,
-//! `boundary.rs` the pins of arguments and results, `report.rs` the typed reports of passes.
+//! `boundary.rs` the pins of arguments and results, `aliases.rs` the arguments that results are written over, `report.rs` the typed reports of passes.
 
+mod aliases;
 mod boundary;
 pub mod bufferize;
 pub mod canonicalize;

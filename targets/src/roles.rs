@@ -86,6 +86,9 @@ pub enum When {
     Patches,
     /// Without tiles: a contraction of float operands.
     Floats,
+    /// Without tiles: a contraction of two matrices, with several elements in dimensions of the left operand alone and
+    /// of the right operand alone. The others are products of a vector, whose time is that of reading the matrix.
+    Matrices,
     /// On a machine with tiles: a program with unknown sizes, which is laid out without tiles.
     Untiled,
 }
@@ -102,6 +105,7 @@ impl When {
                 "where each position is read once, the operands as elsewhere, and the data in any order that ends in a run of a patch"
             }
             When::Floats => "of floats",
+            When::Matrices => "of two matrices",
             When::Untiled => "without tiles, where sizes are unknown",
         }
     }

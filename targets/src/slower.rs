@@ -69,6 +69,7 @@ impl Slower {
             Some(When::Mixing) => " where channels are mixed",
             Some(When::Patches) => " where each position is read once",
             Some(When::Floats) => " of floats",
+            Some(When::Matrices) => " of two matrices",
             Some(When::Untiled) | None => "",
         };
         format!("{roles} {place} in {port}{of} {}", self.price().describe())

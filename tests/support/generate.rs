@@ -8,13 +8,17 @@ use indexmap::IndexMap;
 use optc_compare::SplitMix64;
 use optc_ir::analysis::Uses;
 use optc_ir::op::Operation;
+use optc_ir::op::in_place::ALIAS;
 use optc_ir::tensor::Tensor;
-use optc_ir::{AttrDict, DType, Func, FuncBuilder, Module, NewOp, Registry, TensorType, Value};
+use optc_ir::{
+    Attr, AttrDict, DType, Func, FuncBuilder, Module, NewOp, Registry, TensorType, Value,
+};
 use optc_ops::{
     Abs, Add, Bounds, Broadcast, Compare, Concat, Constant, Conv, DepthMode, DepthToSpace,
-    Direction, Einsum, Gather, LayerNorm, Linear, Matmul, Max, MaxPool, Mul, Neg, Pad, PadMode,
-    PadValue, Reduce, ReduceKind, Relu, Reshape, Select, Sigmoid, Slice, Softmax, SpaceToDepth,
-    Split, Squeeze, Sub, Tanh, Transpose, Unsqueeze, ints, tensor_dense,
+    Direction, DynamicUpdateSlice, Einsum, Gather, LayerNorm, Linear, Matmul, Max, MaxPool, Mul,
+    Neg, Pad, PadMode, PadValue, Reduce, ReduceKind, Relu, Reshape, ScatterElements, ScatterNd,
+    ScatterReduction, Select, Sigmoid, Slice, Softmax, SpaceToDepth, Split, Squeeze, Sub, Tanh,
+    Transpose, Unsqueeze, ints, tensor_dense,
 };
 use std::sync::Arc;
 
@@ -32,6 +36,8 @@ pub enum Profile {
     TinyParts,
     /// As `TinyParts`, with all operations that copy or repeat, and with products, reductions and softmax.
     TinyCopies,
+    /// Copies, and updates of values and arguments. Some arguments share their memory with a result.
+    Updates,
 }
 
 impl Profile {
@@ -50,6 +56,7 @@ pub fn program(seed: u64, profile: Profile, registry: &Registry) -> Module {
     let (max_ops, dtype) = match profile {
         Profile::Tiny | Profile::TinyParts => (5, DType::SI32),
         Profile::TinyCopies => (5, DType::F32),
+        Profile::Updates => (12, DType::F32),
         Profile::Mixed | Profile::Moves => (30, dtype(&mut rng)),
     };
     let least = if profile == Profile::TinyCopies { 2 } else { 1 };
@@ -84,6 +91,9 @@ fn generate(
         g.step();
     }
     let results = g.results();
+    if profile == Profile::Updates {
+        g.share(&results);
+    }
     g.b.finish(&results)
 }
 
@@ -195,10 +205,23 @@ impl Generator<'_> {
             Self::reduce,
             Self::softmax,
         ];
+        let updates: &[fn(&mut Self)] = &[
+            Self::update,
+            Self::update,
+            Self::update,
+            Self::update,
+            Self::concat,
+            Self::concat,
+            Self::slice,
+            Self::roll,
+            Self::matmul,
+            Self::reduce,
+        ];
         let more = match self.profile {
             Profile::Moves | Profile::Tiny => &[],
             Profile::TinyParts => parts,
             Profile::TinyCopies => copies,
+            Profile::Updates => updates,
             Profile::Mixed => more,
         };
         let n = moves.len() + more.len();
@@ -218,6 +241,71 @@ impl Generator<'_> {
             }
         }
         results
+    }
+
+    /// Lets arguments share their memory with results that are at most one dimension longer.
+    fn share(&mut self, results: &[Value]) {
+        let mut free: Vec<usize> = (0..results.len()).collect();
+        for number in 0..self.b.func.args.len() {
+            let own = self.b.shape(self.b.func.args[number]);
+            let fits = |&at: &usize| {
+                let shape = self.b.shape(results[at]);
+                let differs = own.iter().zip(&shape).filter(|(a, b)| a != b).count();
+                own.len() == shape.len() && differs <= 1
+            };
+            let Some(at) = free.iter().position(fits).filter(|_| self.chance(80)) else {
+                continue;
+            };
+            let port = &mut self.b.func.arg_ports[number];
+            port.attrs.set(ALIAS, Attr::ints(&[free.remove(at)]));
+        }
+    }
+
+    /// A copy in which a box, rows or elements are replaced, at places that are computed.
+    fn update(&mut self) {
+        let Some(x) = self.pick_of_rank(1) else {
+            return;
+        };
+        let shape = self.b.shape(x);
+        let (axis, rows) = (self.axis_of(x), 1 + self.below(2) as u64);
+        if shape[axis] < rows || shape.contains(&0) {
+            return;
+        }
+        let mut part = shape.clone();
+        match self.below(3) {
+            0 => {
+                part[axis] = rows;
+                let update = self.operand(&part);
+                let starts = shape.iter().map(|_| self.side_arg(&[], DType::SI64));
+                let starts: Vec<Value> = starts.collect();
+                let all = [&[x, update], &starts[..]].concat();
+                self.push(&DynamicUpdateSlice {}, &all);
+            }
+            1 => {
+                part[0] = rows.min(shape[0]);
+                let indices = self.side_arg(&[part[0], 1], DType::SI64);
+                let update = self.operand(&part);
+                let reduction = ScatterReduction::None;
+                let drop_outside = self.chance(50);
+                let op = ScatterNd {
+                    reduction,
+                    drop_outside,
+                };
+                self.push(&op, &[x, indices, update]);
+            }
+            _ => {
+                part[axis] = rows;
+                let indices = self.side_arg(&part, DType::SI64);
+                let update = self.operand(&part);
+                let sums = self.chance(30);
+                let reduction = match sums {
+                    true => ScatterReduction::Add,
+                    false => ScatterReduction::None,
+                };
+                let axis = int(axis);
+                self.push(&ScatterElements { axis, reduction }, &[x, indices, update]);
+            }
+        }
     }
 
     fn push<T: Operation>(&mut self, op: &T, operands: &[Value]) {
@@ -284,6 +372,7 @@ impl Generator<'_> {
     fn any_shape(&mut self) -> Vec<u64> {
         let sizes: &[u64] = match self.profile {
             Profile::Tiny | Profile::TinyParts | Profile::TinyCopies => &[2, 3],
+            Profile::Updates => &[2, 3, 4],
             Profile::Mixed | Profile::Moves => &[2, 3, 5, 7, 4, 6, 1, 8],
         };
         let max_rank = if self.profile.is_tiny() { 2 } else { 4 };

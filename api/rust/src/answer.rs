@@ -114,6 +114,9 @@ pub struct Located {
     pub is_constant: bool,
     /// After `bufferize`: the place of `buffer`. `None` for an argument.
     pub memory: Option<Place>,
+    /// The update that replaces elements of the value in its buffer. Operations behind it find other elements there.
+    /// `None` if the elements stay.
+    pub until: Option<OpOf>,
     /// After `tile-propagate`: the parts of the value that a program of its group computes.
     pub tiles: Option<Tiles>,
 }
@@ -242,6 +245,8 @@ struct FuncOf {
     /// The buffer that a root lies in, and its place there.
     within: SideTable<Value, Option<(Value, Option<Spread>)>>,
     known: SideTable<Value, bool>,
+    /// The update that replaces elements of a root.
+    replaced: IndexMap<Value, Op>,
     plan: Option<Plan>,
 }
 
@@ -517,6 +522,7 @@ impl Answer {
             }
             ValueDef::Arg(_) => None,
         };
+        let update = of.replaced.get(&of.root(value)).copied();
         let (in_pieces, tiles) = match func.values[value].def {
             ValueDef::Result(op, result) => {
                 let tile = of.plan.as_ref().and_then(|plan| plan.tiles.get(&op));
@@ -535,6 +541,7 @@ impl Answer {
             in_pieces,
             is_constant: of.known[value],
             memory,
+            until: update.map(|op| OpOf { func: number, op }),
             tiles,
         }
     }
@@ -651,6 +658,7 @@ impl FuncOf {
             roots,
             within,
             known,
+            replaced: optc_check::parts::replaced(func, registry, effects),
             plan: Plan::read(func).ok().flatten(),
         }
     }

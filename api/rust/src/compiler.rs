@@ -105,6 +105,27 @@ impl Compiler {
         Ok(())
     }
 
+    /// Requests that a result is written in the memory of an argument; see [`Boundary::aliases`]. Both are named as in
+    /// files of inputs and results.
+    ///
+    /// ```
+    /// let mut compiler = optc::Compiler::new();
+    /// compiler.target = Some(std::sync::Arc::new(optc::find_target("cpu")?));
+    /// compiler.alias("past", "result0");
+    /// let text = "func.func @main(%past: tensor<8x4xf32>, %new: tensor<1x4xf32>) -> tensor<9x4xf32> {
+    ///   %0 = \"hbir.concat\"(%past, %new) <{axis = 0}> : (tensor<8x4xf32>, tensor<1x4xf32>) -> tensor<9x4xf32>
+    ///   return %0 : tensor<9x4xf32>
+    /// }";
+    /// let mut program = compiler.parse("grow.ir", text)?;
+    /// compiler.compile(&mut program, "view-fold")?;
+    /// assert!(optc::text::print(&program.module).contains("in_place = [0]"));
+    /// # Ok::<(), optc::Error>(())
+    /// ```
+    pub fn alias(&mut self, argument: &str, result: &str) {
+        let pair = (argument.to_owned(), result.to_owned());
+        self.boundary.aliases.push(pair);
+    }
+
     /// The names of the built-in targets, then those of the added ones in order.
     #[must_use]
     pub fn target_names(&self) -> Vec<&str> {

@@ -31,7 +31,7 @@ const PARTLY: &[(&str, usize)] = &[
 
 /// Operations whose instructions are imported as opaque, so that only XLA can check their numbers:
 /// `tests/interop/xla_forms.py`.
-const OPAQUE_BACK: &[&str] = &["hbir.scatter_elements", "hbir.scatter_nd", "hbir.top_k"];
+const OPAQUE_BACK: &[&str] = &["hbir.top_k"];
 
 /// Operations that cannot be tested alone: calls, and instructions of HLO text that are opaque themselves.
 const ELSEWHERE: &[&str] = &["func.call", "hbir.call", "hbir.opaque"];

@@ -80,28 +80,11 @@ impl Shares for Physical {
         if table.positions != held.positions() {
             return Err(super::resized(&table, held));
         }
-        let mut stays = vec![false; tensor.len()];
+        let mut wanted = vec![Spotted::Unwritten; tensor.len()];
         for &number in written {
-            stays[number] = true;
+            wanted[number] = Spotted::Same;
         }
-        let done = match &tensor.data {
-            Data::F32(v) => scatter(v, held, &table, &stays, |d| match d {
-                Data::F32(out) => Some(out),
-                Data::F64(_) | Data::I64(_) | Data::Bits(_) => None,
-            }),
-            Data::F64(v) => scatter(v, held, &table, &stays, |d| match d {
-                Data::F64(out) => Some(out),
-                Data::F32(_) | Data::I64(_) | Data::Bits(_) => None,
-            }),
-            Data::I64(v) => scatter(v, held, &table, &stays, |d| match d {
-                Data::I64(out) => Some(out),
-                Data::F32(_) | Data::F64(_) | Data::Bits(_) => None,
-            }),
-            Data::Bits(v) => scatter(v, held, &table, &stays, |d| match d {
-                Data::Bits(out) => Some(out),
-                Data::F32(_) | Data::F64(_) | Data::I64(_) => None,
-            }),
-        };
+        let done = scatter_all(tensor, held, &table, &wanted);
         done.map_err(|number| {
             let (element, layout, position) = table.element(number, &value.shape);
             OpFailure::Overlap {
@@ -110,6 +93,61 @@ impl Shares for Physical {
                 position,
             }
         })
+    }
+
+    fn overwrite(&mut self, held: &Held, tensor: &Tensor, value: &Site) -> Result<(), OpFailure> {
+        let table = self.table(&value.ty, &value.shape)?;
+        if table.positions != held.positions() {
+            return Err(super::resized(&table, held));
+        }
+        let wanted = vec![Spotted::Written; tensor.len()];
+        let done = scatter_all(tensor, held, &table, &wanted);
+        done.map_err(|number| {
+            let (element, layout, position) = table.element(number, &value.shape);
+            OpFailure::Overlap {
+                element,
+                layout,
+                position,
+            }
+        })
+    }
+}
+
+/// The content that a spot must have when an element is written to it.
+#[derive(Clone, Copy)]
+enum Spotted {
+    /// None.
+    Unwritten,
+    /// The element itself.
+    Same,
+    /// Any element.
+    Written,
+}
+
+/// Writes every element of a tensor to its spot; see [`scatter`].
+fn scatter_all(
+    tensor: &Tensor,
+    held: &Held,
+    table: &IndexTable,
+    wanted: &[Spotted],
+) -> Result<(), usize> {
+    match &tensor.data {
+        Data::F32(v) => scatter(v, held, table, wanted, |d| match d {
+            Data::F32(out) => Some(out),
+            Data::F64(_) | Data::I64(_) | Data::Bits(_) => None,
+        }),
+        Data::F64(v) => scatter(v, held, table, wanted, |d| match d {
+            Data::F64(out) => Some(out),
+            Data::F32(_) | Data::I64(_) | Data::Bits(_) => None,
+        }),
+        Data::I64(v) => scatter(v, held, table, wanted, |d| match d {
+            Data::I64(out) => Some(out),
+            Data::F32(_) | Data::F64(_) | Data::Bits(_) => None,
+        }),
+        Data::Bits(v) => scatter(v, held, table, wanted, |d| match d {
+            Data::Bits(out) => Some(out),
+            Data::F32(_) | Data::F64(_) | Data::I64(_) => None,
+        }),
     }
 }
 
@@ -135,23 +173,24 @@ fn buffer(buffers: &Buffers, (number, position): Spot) -> Option<(&RefCell<Buffe
     Some((buffer, position as usize))
 }
 
-/// Writes every element to its spot. The error is the row-major number of an element whose spot was written before, or,
-/// for an element that stays, was not.
+/// Writes every element to its spot. The error is the row-major number of an element whose spot has not the wanted
+/// content.
 fn scatter<T: Exact>(
     source: &[T],
     held: &Held,
     table: &IndexTable,
-    stays: &[bool],
+    wanted: &[Spotted],
     of: impl Fn(&mut Data) -> Option<&mut Vec<T>>,
 ) -> Result<(), usize> {
-    for (number, (&x, &stays)) in source.iter().zip(stays).enumerate() {
+    for (number, (&x, wanted)) in source.iter().zip(wanted).enumerate() {
         let spot = held.spot(table.position(number));
         let (buffer, position) = buffer(&held.buffers, spot).ok_or(number)?;
         let buffer = &mut *buffer.borrow_mut();
         let out = of(&mut buffer.data).ok_or(number)?;
-        let fits = match stays {
-            true => buffer.written[position] && out[position].same(x),
-            false => !buffer.written[position],
+        let fits = match wanted {
+            Spotted::Unwritten => !buffer.written[position],
+            Spotted::Same => buffer.written[position] && out[position].same(x),
+            Spotted::Written => buffer.written[position],
         };
         if !fits {
             return Err(number);

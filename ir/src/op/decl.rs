@@ -15,7 +15,7 @@ use crate::op::iteration_domain::Partial;
 use crate::op::op_ref::{Inferred, OpRef};
 use crate::op::operation::{Known, Structure};
 use crate::op::over_axes::{Axes, OverAxes};
-use crate::op::part::Part;
+use crate::op::part::{Part, Update};
 use crate::op::rearrangement::ViewDims;
 use crate::op::traffic::Traffic;
 use crate::tensor::{EvalError, Tensor};
@@ -122,6 +122,9 @@ pub trait OpDecl: Send + Sync {
 
     /// The ports that are parts of other ports; see [`Operation::parts`](crate::Operation::parts).
     fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part>;
+
+    /// The operand that the operation copies and changes; see [`Operation::updates`](crate::Operation::updates).
+    fn updates(&self, op: &OpRef<'_>) -> Option<Update>;
 
     /// Returns whether every element of the results is an element of an operand; see
     /// [`Operation::PASSES_ON`](crate::Operation::PASSES_ON).

@@ -18,7 +18,7 @@ use crate::op::iteration_domain::{IterationDomain, Partial};
 use crate::op::op_ref::{Inferred, OpRef};
 use crate::op::operation::{Known, Operation, Structure};
 use crate::op::over_axes::{Axes, OverAxes};
-use crate::op::part::Part;
+use crate::op::part::{Part, Update};
 use crate::op::rearrangement::ViewDims;
 use crate::op::traffic::Traffic;
 use crate::tensor::{EvalError, Tensor};
@@ -142,9 +142,16 @@ impl<T: Operation> OpDecl for Declared<T> {
         T::IS_PART
     }
     fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part> {
-        let mut parts = T::read(op).map_or_else(|_| Vec::new(), |typed| typed.parts(op, known));
+        let Ok(typed) = T::read(op) else {
+            return Vec::new();
+        };
+        let mut parts = typed.parts(op, known);
+        parts.extend(typed.updates(op).and_then(|update| update.part(op)));
         parts.retain(|part| part.fits(op));
         parts
+    }
+    fn updates(&self, op: &OpRef<'_>) -> Option<Update> {
+        T::read(op).ok()?.updates(op)
     }
     fn passes_on(&self, op: &OpRef<'_>) -> bool {
         T::PASSES_ON && T::read(op).is_ok()

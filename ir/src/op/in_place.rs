@@ -1,6 +1,6 @@
 //! The attributes that say which parts of an operation lie in place, inside of their wholes.
 
-use super::part::{Part, Port};
+use super::part::{Part, Port, Update};
 use super::registry::Registry;
 use crate::attr::Attr;
 use crate::memory::{self, Place};
@@ -13,6 +13,33 @@ pub const IN_PLACE: &str = "in_place";
 
 /// The attribute of an operation whose result has no bytes: its readers read the operands in place.
 pub const IN_PIECES: &str = "in_pieces";
+
+/// The attribute of an argument with the numbers of the results of the function that may lie in its memory. The argument
+/// is then the first bytes of the result's memory, which the caller provides for both.
+pub const ALIAS: &str = "hbir.alias";
+
+/// The numbers of the results that may lie in the memory of an argument; empty for any other value.
+#[must_use]
+pub fn aliased_results(func: &Func, value: Value) -> Vec<usize> {
+    let ValueDef::Arg(number) = func.values[value].def else {
+        return Vec::new();
+    };
+    let port = func.arg_ports.get(number as usize);
+    let listed = port.and_then(|port| port.attrs.ints(ALIAS));
+    let listed = listed.into_iter().flatten();
+    listed
+        .filter_map(|n| usize::try_from(n).ok())
+        .filter(|&n| n < func.results.len())
+        .collect()
+}
+
+/// The update that an operation is, if the operand that it copies lies in its result.
+#[must_use]
+pub fn settled_update(func: &Func, op: Op, registry: &Registry) -> Option<Update> {
+    let data = &func.ops[op];
+    let update = registry.get(&data.name)?.updates(&func.op_ref(op))?;
+    listed(data).ok()?.contains(&update.of).then_some(update)
+}
 
 /// Returns whether the operation has the attribute [`IN_PIECES`]: its result lies in pieces, the bytes of its operands.
 #[must_use]
@@ -101,8 +128,8 @@ pub fn lies_in_operand(func: &Func, op: Op, registry: &Registry) -> Vec<bool> {
     lies
 }
 
-/// The values that lie inside others ([`Place::Inside`]) in a function whose memory is decided. Each is mapped to the
-/// outermost value whose bytes contain it.
+/// The values that lie inside others ([`Place::Inside`]) in a function whose memory is decided, and the arguments that
+/// lie in the memory of a result ([`ALIAS`]). Each is mapped to the outermost value whose bytes contain it.
 ///
 /// A value is left out if no operation lists it, or an alias of it, in `in_place`.
 #[must_use]
@@ -120,10 +147,17 @@ pub fn wholes(func: &Func, registry: &Registry) -> IndexMap<Value, Value> {
             let ends = part.part.value(data).zip(part.whole.value(data));
             if let Some((small, whole)) = ends
                 && let Some(&value) = path(func, small).last()
-                && place(func, value) == Some(Place::Inside)
             {
                 let outer = wholes.get(&whole).copied().unwrap_or(whole);
-                wholes.insert(value, outer);
+                let lies = match place(func, value) {
+                    Some(place) => place == Place::Inside,
+                    None => {
+                        matches!(place(func, outer), Some(Place::Result(n)) if aliased_results(func, value).contains(&n))
+                    }
+                };
+                if lies {
+                    wholes.insert(value, outer);
+                }
             }
         }
     }

@@ -44,7 +44,7 @@ pub use iteration_domain::{Combine, Partial};
 pub use op_ref::{Inferred, OpRef};
 pub use operation::{Known, Operation, Structure, not_a_rearrangement};
 pub use over_axes::{Axes, Axis, AxisOf, LaidPort, OverAxes, Run, SizeOf};
-pub use part::{Along, Part};
+pub use part::{Along, Part, Update};
 pub use rearrangement::ViewDims;
 pub use registry::{FuncCheck, Registry};
 pub(crate) use results::check_results;

@@ -13,7 +13,7 @@ use crate::op::freedom::Freedom;
 use crate::op::iteration_domain::{IterationDomain, Partial};
 use crate::op::op_ref::{Inferred, OpRef};
 use crate::op::over_axes::{self, Axes, OverAxes};
-use crate::op::part::Part;
+use crate::op::part::{Part, Update};
 use crate::op::rearrangement::ViewDims;
 use crate::op::traffic::Traffic;
 use crate::tensor::{EvalError, Tensor};
@@ -202,6 +202,12 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part> {
         let _ = (op, known);
         Vec::new()
+    }
+
+    /// The operand that the operation copies and changes, if it is an [`Update`]. Its part need not be declared.
+    fn updates(&self, op: &OpRef<'_>) -> Option<Update> {
+        let _ = op;
+        None
     }
 
     /// The functions of the module that the operation runs to compute its results.

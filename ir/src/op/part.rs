@@ -68,6 +68,31 @@ pub struct Part {
     pub dims: Vec<Along>,
 }
 
+/// An operation with one result that is a copy of an operand in which elements of another operand replace or change some.
+///
+/// If the copied operand lies in the bytes of the result, only the elements that change are written. The operation then
+/// lists the operand in `in_place`. No operation may read the operand afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The number of the operand that is copied. It has the shape of the result.
+    pub of: usize,
+    /// The number of the operand whose elements are written.
+    pub by: usize,
+}
+
+impl Update {
+    /// The copied operand, a part that is the whole result.
+    #[must_use]
+    pub fn part(self, op: &OpRef<'_>) -> Option<Part> {
+        let rank = op.operand(self.of).ok()?.rank();
+        Some(Part {
+            part: Port::Operand(self.of),
+            whole: Port::Result(0),
+            dims: (0..rank).map(Along::whole).collect(),
+        })
+    }
+}
+
 impl Part {
     /// The part and the whole as values of an operation; `None` if it has no such ports.
     #[must_use]

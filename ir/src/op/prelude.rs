@@ -7,7 +7,7 @@ pub use crate::op::part::Port;
 pub use crate::op::{
     Along, Attributes, Axes, Binary, Call, Combine, Composition, Direction, Effect, Expr,
     FreedomClass, Inferred, Known, OpError, OpRef, Operation, OverAxes, Part, Role, Run, Structure,
-    Traffic, ViewDims, compatible, unify,
+    Traffic, Update, ViewDims, compatible, unify,
 };
 pub use crate::size::Size;
 pub use crate::tensor::{EvalError, Offsets, Tensor};

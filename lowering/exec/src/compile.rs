@@ -884,6 +884,10 @@ impl Builder<'_> {
             {
                 continue;
             }
+            if let Some(slot) = self.inside.get(&arg) {
+                self.slots[arg] = Some(slot.clone());
+                continue;
+            }
             let storage = Storage::Argument(self.arguments.len());
             let slot = self.whole(arg, storage, 0)?;
             self.arguments.push(slot.bytes);

@@ -70,6 +70,13 @@ impl Slot {
         self.storage == other.storage && a.start < b.end && b.start < a.end
     }
 
+    /// Returns whether both slots have each element at the same bytes.
+    pub(crate) fn is_at(&self, other: &Slot) -> bool {
+        self.storage == other.storage
+            && self.range() == other.range()
+            && self.access == other.access
+    }
+
     /// The bytes of its elements and, unless it is a part, of their padding.
     pub(crate) fn touched(&self) -> u64 {
         match self.part {

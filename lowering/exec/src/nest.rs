@@ -267,6 +267,12 @@ impl<const K: usize> Nest<K> {
         high < low || 0 <= low && high < n as i64
     }
 
+    /// Returns whether every offset of a value, shifted by `by`, is below `n`.
+    pub(crate) fn fits_at(&self, k: usize, by: i64, n: usize) -> bool {
+        let (low, high) = self.reach[k];
+        high < low || 0 <= low.saturating_add(by) && high.saturating_add(by) < n as i64
+    }
+
     /// Returns whether a value has a single offset.
     pub(crate) fn is_still(&self, k: usize) -> bool {
         let (low, high) = self.reach[k];

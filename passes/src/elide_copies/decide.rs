@@ -156,7 +156,15 @@ fn decide(
     gathered: Gathered,
 ) -> Elided {
     let func = site.func;
+    let mut order: SideTable<Op, usize> = SideTable::new(0);
+    for (place, &op) in func.body.iter().enumerate() {
+        order[op] = place;
+    }
     let mut decision = Decision {
+        order,
+        until: SideTable::new(usize::MAX),
+        home: SideTable::new(None),
+        joined: SideTable::new(false),
         spread: SideTable::new(None),
         placed: SideTable::new(false),
         pieces: SideTable::new(false),
@@ -213,12 +221,24 @@ const WHOLE: &str =
 const KNOWN: &str = "is known when the program is compiled";
 /// No strides describe the part.
 const UNEVEN: &str = "cannot be described by strides there";
+/// The value is an argument that no result may be written over.
+const ARGUMENT: &str = "is an argument";
+/// Another operation reads the bytes after they have changed.
+const READ_LATER: &str = "is read after other elements are written over it";
 /// The value would have its bytes in two places.
 const PLACED: &str = "has its bytes in another value already";
 
 struct Decision<'a, 'f> {
     site: &'a mut Site<'f>,
     target: &'a Target,
+    /// The position of each operation in the body.
+    order: SideTable<Op, usize>,
+    /// The position of the first update that writes into the bytes of a root after the root is made.
+    until: SideTable<Value, usize>,
+    /// The root in whose buffer a placed root lies.
+    home: SideTable<Value, Option<Value>>,
+    /// True for a root that lies in a buffer that other operations than updates fill.
+    joined: SideTable<Value, bool>,
     /// The position of each root's buffer; `None` where it has no even strides.
     spread: SideTable<Value, Option<Spread>>,
     /// True for a root that is written into the result of a reader.
@@ -235,6 +255,15 @@ struct Decision<'a, 'f> {
 }
 
 impl<'f> Decision<'_, 'f> {
+    /// The root whose buffer contains that of a root.
+    fn outermost(&self, root: Value) -> Value {
+        let mut at = root;
+        while let Some(home) = self.home[at] {
+            at = home;
+        }
+        at
+    }
+
     fn func(&self) -> &'f Func {
         self.site.func
     }
@@ -310,7 +339,10 @@ impl<'f> Decision<'_, 'f> {
         let whole = part.whole.value(data).ok_or_else(|| always(NO_PORT))?;
         let (root, whole) = (self.site.root(value), self.site.root(whole));
         let writer = self.site.writer(root);
-        let (writer, number) = writer.ok_or_else(|| always("is an argument"))?;
+        if writer.is_none() && !self.site.may_be_written(root, self.outermost(whole)) {
+            return Err(always(ARGUMENT));
+        }
+        let updates = self.site.updates(op, part);
         if self.site.is_known(root) {
             return Err(always(KNOWN));
         }
@@ -330,22 +362,41 @@ impl<'f> Decision<'_, 'f> {
             false => self.spread[whole].clone(),
         };
         let spread = base.and_then(|base| self.site.spread(op, part, &base));
+        let until = match updates {
+            true => self.until[whole].min(self.order[op]),
+            false => self.until[whole],
+        };
+        if updates && self.joined[whole] {
+            return Err(here(PLACED));
+        }
         let parent = self.site.parent(root);
-        match parent {
-            Some(parent) => {
+        match (parent, writer) {
+            (None, None) => {
+                let first = spread.as_ref().is_some_and(Spread::is_first);
+                if !first {
+                    return Err(here(
+                        "is an argument, which can only be the first bytes of the result: the dimension that grows must be outermost in both",
+                    ));
+                }
+            }
+            (Some(_), _) if updates => return Err(here(PLACED)),
+            (Some(parent), _) => {
                 if !self.may_be_pieces(parent) || !self.all_go_to(parent, op) {
                     return Err(here(
                         "is a part of a value whose other parts are not written there",
                     ));
                 }
             }
-            None => self.writes(writer, number, spread.as_ref())?,
+            (None, Some((writer, number))) => self.writes(writer, number, spread.as_ref())?,
         }
         let others = self.site.uses(root).to_vec();
         let others = others
             .into_iter()
             .filter(|&(reader, port, _)| (reader, Port::Operand(port)) != (op, part.part));
         for (reader, port, _) in others {
+            if until <= self.order[reader] {
+                return Err(here(READ_LATER));
+            }
             let spread = spread.as_ref().ok_or_else(|| here(UNEVEN))?;
             takes(self.site, self.target, reader, Port::Operand(port), spread)
                 .map_err(|why| self.refused(reader, &why))?;
@@ -355,6 +406,9 @@ impl<'f> Decision<'_, 'f> {
         }
         self.spread[root] = spread;
         self.placed[root] = true;
+        self.until[root] = until;
+        self.home[root] = Some(whole);
+        self.joined[root] = !updates || self.joined[whole];
         Ok(())
     }
 
@@ -519,12 +573,17 @@ impl<'f> Decision<'_, 'f> {
         let base = self.spread[parent].clone();
         let spread = base.and_then(|base| self.site.spread(op, part, &base));
         let spread = spread.ok_or_else(|| here(UNEVEN))?;
+        let until = self.until[parent];
         for (reader, port, _) in self.site.uses(result).to_vec() {
+            if until <= self.order[reader] {
+                return Err(here(READ_LATER));
+            }
             let port = Port::Operand(port);
             takes(self.site, self.target, reader, port, &spread)
                 .map_err(|why| self.refused(reader, &why))?;
         }
         self.spread[result] = Some(spread);
+        self.until[result] = until;
         Ok(())
     }
 }

@@ -29,7 +29,10 @@
 //!    slices, moves nothing.
 //! 3. From the first operation to the last: a slice, a split, a broadcast, and a gather of one index or of evenly
 //!    spaced ones are parts of their operand if all readers take the strides.
-//! 4. If copies are left, the result of a concat may have no bytes. It is `in_pieces`, and its readers read its
+//! 4. The operand that an update copies (a dynamic update slice, a scatter) lies in the result like an operand of a
+//!    concat, if every other reader comes before the update. An argument lies in the result if both share their memory
+//!    (`hbir.alias`) and it is the first bytes of the result.
+//! 5. If copies are left, the result of a concat may have no bytes. It is `in_pieces`, and its readers read its
 //!    operands in place, through views, slices and other concats. This is tried for all concats that are connected with
 //!    a concat that copies. The checker of parts says whether it holds. It is kept if fewer bytes are copied.
 //!
@@ -44,7 +47,7 @@
 //! # Not done
 //! If several concats need a value and not all readers take it in pieces, it is placed in the last of them. With a
 //! limit that needs copies, nothing is in pieces. An operation that may write its result over an operand does not do so
-//! in a part. `scatter` and `dynamic_update_slice` copy.
+//! in a part. An update of a part of a joined value copies.
 //!
 //! # Cost
 //! Linear in operations and operands, and quadratic in the parts of one value that is written in pieces.
@@ -65,6 +68,7 @@ pub(crate) use decide::Repeats;
 use decide::{Elided, elide};
 use within::keep_within;
 
+use crate::aliases;
 use crate::bufferize::{MAX_LIVE, limit};
 use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
 use optc_ir::effects::Effects;
@@ -92,8 +96,11 @@ impl Pass for ElideCopies {
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         let limit = limit(&cx.options, &INFO)?;
+        aliases::request(module, cx)?;
         let said = as_copies(module, &cx.target);
-        let changed = run_on(module, limit, cx)?.changed || said;
+        let left = run_on(module, limit, cx)?;
+        aliases::check(module, &|func, op| left.why(func, op), cx)?;
+        let changed = left.changed || said;
         if changed {
             module.attrs.set("hbir.target", Attr::str(&cx.target.name));
         }

@@ -86,6 +86,7 @@ mod trade;
 mod twice;
 mod weigh;
 
+use crate::aliases;
 use crate::bufferize::{self, MAX_LIVE};
 use crate::elide_copies;
 use crate::pass::{
@@ -201,6 +202,7 @@ impl Pass for ViewFold {
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         cx.boundary.check(module)?;
+        aliases::request(module, cx)?;
         let shared = self.shared(&cx.options)?;
         let limit = bufferize::limit(&cx.options, &INFO)?;
         let (before, said) = (limit.map(|_| module.clone()), cx.remarks.len());
@@ -305,6 +307,7 @@ impl Rest {
         } else if let Some(limit) = limit {
             bufferize::check_limit(module, limit, cx)?;
         }
+        aliases::check(module, &|func, op| total.copies.why(func, op), cx)?;
         let after = Stats::on(module, &cx.registry, &sizes, &cx.target);
         total
             .naive

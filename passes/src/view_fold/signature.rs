@@ -521,9 +521,20 @@ impl Signature {
             Some(When::Mixing) => !self.freedom.is_depthwise(),
             Some(When::Patches) => self.reads_once() && !self.is_pointwise_conv(),
             Some(When::Floats) => self.floats,
+            Some(When::Matrices) => self.is_of_matrices(),
             Some(When::Untiled) => false,
             None => true,
         }
+    }
+
+    /// Returns whether this is a contraction of which neither operand is a vector beside the batch.
+    fn is_of_matrices(&self) -> bool {
+        let has = |port: usize, role: PortRole| {
+            let mut long = self.long_labels(port);
+            long.any(|(label, _)| self.port_role(label) == role)
+        };
+        let contracts = self.freedom.class == FreedomClass::Contract && 2 <= self.n_operands;
+        contracts && has(0, PortRole::M) && has(1, PortRole::N)
     }
 
     /// Returns whether this is a convolution of one group that reads each position of its data once.

@@ -86,6 +86,9 @@ pub(crate) struct CompileArgs {
     /// Layout of an argument or result: x='{block = "128W", order = [0, 1]}'
     #[arg(long, value_name = "X={…}")]
     pub(crate) pin: Vec<String>,
+    /// Write a result in the memory of an argument: past=present. Of a result that begins with the argument only the rest is written
+    #[arg(long, value_name = "X=Y", value_delimiter = ',')]
+    pub(crate) alias: Vec<String>,
     /// Arguments and results whose layout may be chosen; all when none is named
     #[arg(
         long,

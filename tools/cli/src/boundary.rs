@@ -25,6 +25,7 @@ pub(crate) fn resolve(
     boundary: &mut Boundary,
     program: &Program,
     pins: &[String],
+    aliases: &[String],
 ) -> Result<(), Failure> {
     let Some(func) = program.entry() else {
         return Ok(());
@@ -38,6 +39,17 @@ pub(crate) fn resolve(
         boundary
             .pins
             .insert(name.to_owned(), notation(pin, layout, ty)?);
+    }
+    for alias in aliases {
+        let Some((argument, result)) = alias.split_once('=') else {
+            let message = format!("found `--alias {alias}`, wanted ARGUMENT=RESULT");
+            return Err(Failure::usage(message));
+        };
+        let names = [argument, result].map(|name| name.trim().trim_start_matches('%').to_owned());
+        for name in &names {
+            port_type(func, name).ok_or_else(|| unknown_port("--alias", name, func))?;
+        }
+        boundary.aliases.push(names.into());
     }
     Ok(())
 }

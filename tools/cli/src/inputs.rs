@@ -149,7 +149,7 @@ pub(crate) fn context(
     args: &CompileArgs,
 ) -> Result<PassContext, Failure> {
     let mut cx = compiler.context(program)?;
-    boundary::resolve(&mut cx.boundary, program, &args.pin)?;
+    boundary::resolve(&mut cx.boundary, program, &args.pin, &args.alias)?;
     Ok(cx)
 }
 

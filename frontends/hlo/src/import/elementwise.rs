@@ -108,6 +108,7 @@ impl FuncCx<'_, '_> {
             ("pad", &[x, value] | &[x, value, _, _, _]) => self.pad(made, x, value, &ty),
             ("concatenate", parts) => self.concatenate(made, parts, &ty),
             ("gather", &[x, indices] | &[x, indices, _]) => self.gather(made, x, indices, &ty),
+            ("scatter", &[x, indices, updates]) => self.scatter(made, [x, indices, updates], &ty),
             ("custom-call", parts) => self.custom_call(made, parts, &ty),
             ("dynamic-update-slice", &[_, _, ..]) => self.update_slice(&args, &ty),
             ("dynamic-slice", &[x, ..]) => self.dynamic_slice(made, x, &args[1..], &ty),
@@ -316,6 +317,16 @@ impl FuncCx<'_, '_> {
             return None;
         };
         Reducer::find(&self.cx.hlo.computations[index])
+    }
+
+    /// Returns whether the computation of an instruction gives its second parameter. `None` if it has none.
+    pub(super) fn is_second(&self, made: &Instruction) -> Option<bool> {
+        let &[index] = made.called("to_apply")? else {
+            return None;
+        };
+        let computation = &self.cx.hlo.computations[index];
+        let parameters = computation.parameters();
+        Some(parameters.len() == 2 && parameters[1] == computation.root)
     }
 
     fn broadcast(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {

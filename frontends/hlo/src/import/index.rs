@@ -1,12 +1,16 @@
 //! Reads by index: gathers along one dimension, and slices with computed starts.
 
-use super::elementwise::retyped;
+use super::elementwise::{Reducer, retyped};
 use super::func::FuncCx;
+use super::types::dtype;
 use crate::infer::size_list;
 use crate::module::Instruction;
 use optc_ir::op::Attributes;
 use optc_ir::{Attr, AttrDict, DType, Dim, Size, TensorType, Value};
-use optc_ops::{Add, Bound, Bounds, DynamicUpdateSlice, Gather, Identity, Iota, Max, Min, Slice};
+use optc_ops::{
+    Add, Bound, Bounds, DynamicUpdateSlice, Gather, Identity, Iota, Max, Min, ScatterNd,
+    ScatterReduction, Slice,
+};
 
 impl FuncCx<'_, '_> {
     /// A gather of slices along one dimension that are whole in the other dimensions. HLO moves indices that are out of
@@ -264,6 +268,100 @@ impl FuncCx<'_, '_> {
         let own = retyped(ty, from.dtype);
         let value = self.emit(&DynamicUpdateSlice {}, &operands, own)?;
         self.cast(value, ty)
+    }
+
+    /// A copy of the operand in which updates replace or change slices that are whole but for the dimensions `mapped`,
+    /// where they have one element. HLO leaves out updates outside of the operand.
+    pub(super) fn scatter(
+        &mut self,
+        made: &Instruction,
+        [x, indices, updates]: [Value; 3],
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let list = |name: &str| -> Option<Vec<usize>> {
+            let list = made.attrs.ints(name).unwrap_or_default();
+            list.into_iter().map(|n| usize::try_from(n).ok()).collect()
+        };
+        let reduction = self.scatter_reduction(made)?;
+        let (window, inserted) = (list("update_window_dims")?, list("inserted_window_dims")?);
+        let mapped = list("scatter_dims_to_operand_dims")?;
+        let (data, given, new) = (
+            self.tensor_of(x)?,
+            self.tensor_of(indices)?,
+            self.tensor_of(updates)?,
+        );
+        if !list("input_batching_dims")?.is_empty() || mapped.iter().any(|&d| data.rank() <= d) {
+            return None;
+        }
+        // The dimension of the updates for each dimension of the operand that is not inserted.
+        let stays: Vec<usize> = (0..data.rank()).filter(|d| !inserted.contains(d)).collect();
+        if stays.len() != window.len() || window.iter().any(|&d| new.rank() <= d) {
+            return None;
+        }
+        let fits = |(d, at): (&usize, &usize)| match mapped.contains(d) {
+            true => new.dims[*at].is_one(),
+            false => new.dims[*at] == data.dims[*d],
+        };
+        if !stays.iter().zip(&window).all(fits) || inserted.iter().any(|d| !mapped.contains(d)) {
+            return None;
+        }
+        let others: Vec<usize> = (0..data.rank()).filter(|d| !mapped.contains(d)).collect();
+        let of_other = |d: &usize| Some(window[stays.iter().position(|s| s == d)?]);
+        let over: Vec<usize> = others.iter().map(of_other).collect::<Option<_>>()?;
+        let batch: Vec<usize> = (0..new.rank()).filter(|d| !window.contains(d)).collect();
+        let vector = usize::try_from(made.attrs.int("index_vector_dim")?).ok()?;
+        let tuples: Vec<usize> = (0..given.rank()).filter(|&d| d != vector).collect();
+        let mut places: Vec<Dim> = tuples.iter().map(|&d| given.dims[d].clone()).collect();
+        let depth = given.dims.get(vector).map_or(Some(1), Dim::fixed)?;
+        if usize::try_from(depth) != Ok(mapped.len()) || batch.len() != tuples.len() {
+            return None;
+        }
+        let order = match vector < given.rank() {
+            true => [&tuples[..], &[vector]].concat(),
+            false => tuples,
+        };
+        places.push(Dim::Fixed(depth));
+        let indices = self.permuted(indices, &order)?;
+        let indices = self.reshaped_to(indices, &places)?;
+        // Dimensions of one element, for those of the operand that are mapped and not inserted, come last and go.
+        let ones: Vec<usize> = window
+            .iter()
+            .copied()
+            .filter(|d| !over.contains(d))
+            .collect();
+        let updates = self.permuted(updates, &[&batch[..], &over, &ones].concat())?;
+        let kept = batch.iter().chain(&over).map(|&d| new.dims[d].clone());
+        let updates = self.reshaped_to(updates, &kept.collect::<Vec<Dim>>())?;
+        let turned = [&mapped[..], &others].concat();
+        let x = self.permuted(x, &turned)?;
+        let updates = {
+            let part = self.tensor_of(updates)?;
+            self.cast(updates, &retyped(&part, data.dtype))?
+        };
+        let op = ScatterNd {
+            reduction,
+            drop_outside: true,
+        };
+        let value = self.emit_inferred(&op, &[x, indices, updates])?;
+        let own = retyped(ty, self.tensor_of(value)?.dtype);
+        let value = self.spread(value, &turned, &own)?;
+        self.cast(value, ty)
+    }
+
+    /// The combination of an element and its update.
+    fn scatter_reduction(&self, made: &Instruction) -> Option<ScatterReduction> {
+        if self.is_second(made)? {
+            return Some(ScatterReduction::None);
+        }
+        let element = made.shape.as_array().and_then(|s| dtype(s.element))?;
+        match self.reducer(made)? {
+            _ if element.is_bool() => None,
+            Reducer::Sum => Some(ScatterReduction::Add),
+            Reducer::Product => Some(ScatterReduction::Mul),
+            Reducer::Max => Some(ScatterReduction::Max),
+            Reducer::Min => Some(ScatterReduction::Min),
+            Reducer::And | Reducer::Or => None,
+        }
     }
 
     /// A run `start`, `start + 1`, … of `size` indices for each start, in a last dimension; the starts themselves if

@@ -224,16 +224,19 @@ fn scatter_elements(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<
 fn scatter_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Form<String> {
     let given = known(sizes(w.tensor(data.operands[1])?))?;
     let updates = w.tensor(data.operands[2])?.rank();
-    let (shape, ScatterNd { reduction }) = (known(sizes(ty))?, w.typed(data)?);
+    let (shape, typed) = (known(sizes(ty))?, w.typed::<ScatterNd>(data)?);
     let lead = given.len() - 1;
     let depth = usize::try_from(given[lead]).unwrap_or(0);
     if depth == 0 || shape.len() < depth {
         return Err(Unwritten::NoForm);
     }
-    let (places, _) = from_the_start(w, data.operands[1], &shape[..depth])?;
+    let places = match typed.drop_outside {
+        true => w.name(data.operands[1])?,
+        false => from_the_start(w, data.operands[1], &shape[..depth])?.0,
+    };
     let window: Vec<usize> = (lead..updates).collect();
     let mapped: Vec<usize> = (0..depth).collect();
-    let reducer = update(w, reduction, ty.dtype);
+    let reducer = update(w, typed.reduction, ty.dtype);
     let attrs = format!(
         ", update_window_dims={}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, \
          index_vector_dim={lead}, to_apply=%{reducer}",

@@ -261,6 +261,9 @@ fn scatter(w: &mut Writer<'_>, data: &OpData) -> Form<()> {
         (s.reduction, Some(s.along(&op)?), 0)
     } else if let Some(s) = w.typed::<ScatterNd>(data) {
         let depth = w.shape(data.operands[1])?.last().copied();
+        if s.drop_outside {
+            return Err(Unwritten::NoForm);
+        }
         if depth.is_some_and(|n| w.sizes.stands(n)) {
             return Err(w.refuse("the length of an index is not known").into());
         }

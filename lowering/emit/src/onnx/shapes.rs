@@ -135,6 +135,9 @@ fn selected(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<String>>> {
         }
         ScatterNd::NAME => {
             let made = w.typed::<ScatterNd>(data)?;
+            if made.drop_outside {
+                return Ok(None);
+            }
             let attrs = reduction(w, data, made.reduction)?;
             indexed(w, data, "ScatterND", attrs)
         }

@@ -176,7 +176,9 @@ impl Form<'_> {
 
     pub(super) fn scatter_nd(&self) -> Option<String> {
         let places = format!("tuple(jnp.moveaxis({}, -1, 0))", self.arg(1)?);
-        self.scatter(&places, self.typed::<ScatterNd>()?.reduction)
+        // JAX counts negative places from the end.
+        let scatter = self.typed::<ScatterNd>().filter(|op| !op.drop_outside)?;
+        self.scatter(&places, scatter.reduction)
     }
 
     pub(super) fn scatter_elements(&mut self) -> Option<String> {

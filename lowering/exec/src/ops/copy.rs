@@ -205,7 +205,11 @@ fn pieces(site: &Site<'_>, padding: &Padding) -> Option<Vec<Vec<Piece>>> {
     let slot = |port: Port| site.slot(port.value(data)?);
     let known = |i: usize| in_place::constant(site.func, *data.operands.get(i)?);
     let of = site.func.op_ref(site.op);
-    let parts = site.registry.get(&data.name)?.parts(&of, &known);
+    let decl = site.registry.get(&data.name)?;
+    if decl.updates(&of).is_some() {
+        return None;
+    }
+    let parts = decl.parts(&of, &known);
     let mut results: Vec<Vec<Piece>> = data.results.iter().map(|_| Vec::new()).collect();
     let mut filled = vec![usize::try_from(padding.count()).ok()?; results.len()];
     for one in &parts {

@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::error::StepError;
 use crate::memory::{In, Slot};
+use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::copy::copy_at;
 use crate::ops::gather::{along, read};
@@ -33,8 +34,8 @@ pub(crate) struct Elements {
 struct Writes {
     /// True if updates are added to the elements that are there.
     adds: bool,
-    /// The copy of the operand to the result.
-    copy: Nest<2>,
+    /// The copy of the operand to the result; `None` if the operand lies in the result.
+    copy: Option<Nest<2>>,
 }
 
 impl Elements {
@@ -56,7 +57,10 @@ impl Elements {
                 if x.width != y.width || x.dtype != y.dtype {
                     return None;
                 }
-                let copy = Nest::of([&*y.access, &*x.access])?;
+                let copy = match x.is_at(y) {
+                    true => None,
+                    false => Some(Nest::of([&*y.access, &*x.access])?),
+                };
                 let writes = Writes { adds, copy };
                 (scatter.along(&of).ok()?, y, updates, indices, Some(writes))
             }
@@ -116,6 +120,30 @@ impl Elements {
     }
 }
 
+/// Copies the operand of an update to the result, unless it lies there.
+///
+/// # Errors
+/// The operand is not where the plan says.
+pub(super) fn copied(
+    copy: Option<&Nest<2>>,
+    size: usize,
+    operand: In<'_>,
+    out: &mut [u8],
+    moved: &mut Moved,
+) -> Result<(), StepError> {
+    match (copy, operand) {
+        (None, In::Inplace) => Ok(()),
+        (Some(copy), In::Bytes(source)) => {
+            if !copy.fits(0, out.len() / size) || !copy.fits(1, source.len() / size) {
+                return Err(KernelError::OutOfBounds.into());
+            }
+            copy_at(copy, size, [0, 0], source, out, moved);
+            Ok(())
+        }
+        _ => Err(StepError::OperandWrittenOver),
+    }
+}
+
 impl Kernel for Elements {
     fn name(&self) -> &'static str {
         match self.writes {
@@ -131,12 +159,8 @@ impl Kernel for Elements {
     fn run(&self, Call { ins, out, cx, .. }: Call<'_>) -> Result<(), StepError> {
         let (indices, from) = match (&self.writes, ins) {
             (None, &[In::Bytes(x), In::Bytes(indices)]) => (indices, x),
-            (Some(writes), &[In::Bytes(x), In::Bytes(indices), In::Bytes(updates)]) => {
-                let fits = |k: usize, n: usize| writes.copy.fits(k, n / self.size);
-                if !fits(0, out.len()) || !fits(1, x.len()) {
-                    return Err(KernelError::OutOfBounds.into());
-                }
-                copy_at(&writes.copy, self.size, [0, 0], x, out, cx.moved);
+            (Some(writes), &[x, In::Bytes(indices), In::Bytes(updates)]) => {
+                copied(writes.copy.as_ref(), self.size, x, out, cx.moved)?;
                 (indices, updates)
             }
             _ => return Err(StepError::OperandWrittenOver),

@@ -19,6 +19,7 @@ mod rows;
 mod sample;
 mod select;
 mod top_k;
+mod update;
 mod wide;
 
 pub(crate) use bytes::{ByteOperand, Bytes, Copied, Side};
@@ -44,6 +45,7 @@ use rows::Rows;
 use sample::Sample;
 use select::Select;
 use top_k::TopK;
+use update::Boxes;
 use wide::Wide;
 
 /// Returns whether operations of a family compute, rather than move elements.
@@ -85,7 +87,8 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
         }
         "gather" => {
             let gather = Gather::of(site).map(boxed);
-            gather.or_else(|| Elements::of(site).map(boxed))
+            let gather = gather.or_else(|| Elements::of(site).map(boxed));
+            gather.or_else(|| Boxes::of(site).map(boxed))
         }
         "operator" => Network::of(site).map(boxed),
         _ => Copy::of(site).map(boxed),

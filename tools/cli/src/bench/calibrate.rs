@@ -477,7 +477,8 @@ mod tests {
             (PricedPort::Result, false, 0.05),
             (PricedPort::Left, true, 0.5),
         ];
-        let prices = of_ports.map(|(port, runs, price)| ((port, None, runs), vec![price]));
+        let matrices = Some(When::Matrices);
+        let prices = of_ports.map(|(port, runs, price)| ((port, matrices, runs), vec![price]));
         let matmul = Found {
             prices: IndexMap::from(prices),
             ..Found::default()
@@ -502,11 +503,15 @@ mod tests {
             ..Found::default()
         };
         let left = (PricedPort::Left, None, false);
-        let result = (PricedPort::Result, None, false);
-        let runs = (PricedPort::Left, None, true);
+        let matrices = |port: PricedPort, runs: bool| (port, Some(When::Matrices), runs);
+        let of_matrices = [
+            matrices(PricedPort::Left, false),
+            matrices(PricedPort::Result, false),
+            matrices(PricedPort::Left, true),
+        ];
         let text = calibrated(&IndexMap::from([
             ("softmax", found(&[left], 0.05)),
-            ("matmul", found(&[left, result, runs], 0.0)),
+            ("matmul", found(&of_matrices, 0.0)),
             ("norm", found(&[left], 0.35)),
             ("reduce", found(&[left], 0.05)),
         ]));
