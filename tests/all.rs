@@ -9,6 +9,7 @@ mod footprint;
 mod groups;
 mod inline;
 mod integers;
+mod left;
 mod memory;
 mod models;
 mod normalize;

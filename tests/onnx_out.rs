@@ -3,7 +3,7 @@
 use optc::interp::{
     EquivalenceOptions, FallbackSource, Fill, FolderSource, MemorySource, RandomSource, equivalent,
 };
-use optc::onnx::{Options, Whole, emit_for};
+use optc::onnx::{Options, Whole, emit};
 use optc::{Attr, Compiler, Format, Program, Structure, find_target};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn written(compiler: &Compiler, program: &Program, fused: bool) -> (Vec<u8>, Pro
         fused,
         ..Options::default()
     };
-    let emitted = emit_for(&program.module, &optc_ops::registry(), options, &data).unwrap();
+    let emitted = emit(&program.module, &optc_ops::registry(), options, &data).unwrap();
     let read = compiler
         .read("written.onnx", &emitted.bytes, Some(Format::Onnx), false)
         .remove(0);
@@ -255,7 +255,7 @@ fn convolutions_of_integers_are_of_bytes() {
     let refused = |text: &str| {
         let program = compiler.parse("a.ir", text).unwrap();
         let data = |_: &str, _, _, _| Err(String::new());
-        let refused = emit_for(
+        let refused = emit(
             &program.module,
             &optc_ops::registry(),
             Options::default(),
@@ -367,7 +367,7 @@ fn functions_that_are_called_stay_functions_without_passes() {
         );
         Ok(bytes[from..to].to_vec())
     };
-    let written = emit_for(
+    let written = emit(
         &program.module,
         &optc_ops::registry(),
         Options::default(),
@@ -436,7 +436,7 @@ fn functions_that_run_themselves_are_refused() {
     let refused = |text: &str| {
         let program = compiler.parse("a.ir", text).unwrap();
         let data = |_: &str, _, _, _| Err(String::new());
-        let refused = emit_for(
+        let refused = emit(
             &program.module,
             &optc_ops::registry(),
             Options::default(),

@@ -26,11 +26,11 @@ fuzz_target!(|text: &str| {
     let Ok(import) = optc_hlo::lower(&module) else {
         return;
     };
-    if let Ok(emitted) = optc_emit::hlo::emit(&import.module) {
-        assert!(
-            read(&emitted).is_some(),
-            "what is emitted is refused:\n{emitted}"
-        );
+    let none = |_: &str, _, _, _| Err(String::new());
+    let registry = optc_ops::registry();
+    if let Ok(emitted) = optc_emit::hlo::emit(&import.module, &registry, None, &none) {
+        let text = emitted.text;
+        assert!(read(&text).is_some(), "what is emitted is refused:\n{text}");
     }
 });
 

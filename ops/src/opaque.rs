@@ -11,6 +11,7 @@ use crate::operator_rows;
 use crate::prelude::*;
 use optc_ir::op::{AttrValue, Control};
 use optc_ir::types::Type;
+use optc_ir::{NewOp, Value};
 use std::sync::Arc;
 
 /// The effect that an operation states of itself, as an attribute.
@@ -176,6 +177,31 @@ impl Operation for Opaque {
 }
 
 impl Opaque {
+    /// An operation of another format with results of these types, for a writer of an operation of one's own. Its effect
+    /// is that of the operation which the writer writes.
+    ///
+    /// - In ONNX it is a node with the operator `kind` of `domain`; an empty domain is that of the standard operators.
+    ///   An attribute `onnx.NAME` of it is the attribute `NAME` of the node, and `domain_version` is the version of the
+    ///   domain that the model imports, 1 if it is absent.
+    /// - In HLO and StableHLO it is a custom call with the target `domain.kind`, or `kind` if the domain is empty. The
+    ///   text of its attribute `backend_config` is the configuration.
+    /// - In HLO and StableHLO, with the domain `hlo`, it is the instruction `kind`. The text of an attribute `hlo.NAME`
+    ///   is the attribute `NAME` of the instruction.
+    #[must_use]
+    pub fn foreign(
+        domain: &str,
+        kind: &str,
+        operands: &[Value],
+        results: Vec<Type>,
+    ) -> NewOp<'static> {
+        let made = Opaque {
+            kind: Arc::from(kind),
+            domain: Some(Arc::from(domain)).filter(|_| !domain.is_empty()),
+            effect: None,
+        };
+        NewOp::of(&made, operands).typed(results)
+    }
+
     /// Returns whether this is an operator of onnxruntime that works on rows or on single elements.
     #[must_use]
     pub fn on_rows(&self) -> bool {

@@ -127,7 +127,8 @@ pub struct Alternative {
     /// The generations that have it; the default is all of the target's.
     #[serde(default)]
     pub generations: Option<Vec<String>>,
-    /// For a contraction without tiles: widths of an element of the first operand, in bits; the default is any.
+    /// For a contraction without tiles, of `share` or of `ends` at its ports: widths of an element of the first operand, in
+    /// bits; the default is any.
     #[serde(default)]
     pub bits: Vec<u32>,
     /// `logical`: every port is row-major.

@@ -39,7 +39,9 @@ impl Alternative {
 
     /// A contradiction in its runs.
     pub(crate) fn fault_of_runs(&self) -> Option<String> {
-        if !self.has_runs() {
+        let ports = [&self.left, &self.right, &self.result];
+        let widths_alone = self.ends_by_port() && !ports.iter().any(|rule| rule.has_run());
+        if !self.has_runs() || widths_alone {
             return None;
         }
         if self.shares_all() || !self.shares(PortRole::K) {

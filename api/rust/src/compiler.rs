@@ -6,9 +6,10 @@ use crate::input::read_file;
 use crate::program::Program;
 use crate::target::{self, Added};
 use optc_check::stats::Stats;
+use optc_emit::{OutputFormat, WriteOp};
 use optc_interp::DataSource;
 use optc_ir::size::SizeTable;
-use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor};
+use optc_ir::{Bindings, Diagnostic, Module, Operation, Registry, Tensor};
 use optc_passes::manager::{Hooks, Timing};
 use optc_passes::{Boundary, PassContext, PassList, Reports, Stage};
 use optc_target::Target;
@@ -80,6 +81,39 @@ impl Compiler {
     /// The known operations, to be extended.
     pub fn registry_mut(&mut self) -> &mut Registry {
         Arc::make_mut(&mut self.registry)
+    }
+
+    /// Sets how a format writes an operation: as operations that the format has. An operation with an expression or a
+    /// composition needs no writer, since every format writes these.
+    ///
+    /// What a writer makes is checked. An error of [`onnx::emit`](crate::onnx::emit) and the other emitters names the
+    /// operation and its place: that of the writer, of the first operation that is not well formed, or
+    /// `writer-result` if number or types of the results differ.
+    ///
+    /// ```
+    /// use optc::ops::{Atan2, Opaque};
+    /// use optc::{Attr, Compiler, FuncBuilder, OpError, OpRef, OutputFormat, Value};
+    ///
+    /// /// A node of an own domain, whose operators the runtime registers.
+    /// fn in_onnx(op: &OpRef<'_>, operands: &[Value], b: &mut FuncBuilder<'_>) -> Result<Vec<Value>, OpError> {
+    ///     let types = op.results.iter().map(|&ty| ty.clone()).collect();
+    ///     let mut node = Opaque::foreign("com.acme", "Atan2", operands, types);
+    ///     node.props.set("onnx.fast", Attr::int(1));
+    ///     b.add(node)
+    /// }
+    ///
+    /// let mut compiler = Compiler::new();
+    /// compiler.write_in::<Atan2>(OutputFormat::Onnx, in_onnx);
+    /// let text = r#"%0 = "hbir.atan2"(%y, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"#;
+    /// let program = compiler.parse("example.ir", text)?;
+    /// let no_files = |_: &str, _, _, _| Err("there are no files".to_owned());
+    /// let options = optc::onnx::Options::default();
+    /// let model = optc::onnx::emit(&program.module, compiler.registry(), options, &no_files).unwrap();
+    /// assert!(model.bytes.windows(8).any(|bytes| bytes == b"com.acme"));
+    /// # Ok::<(), optc::Error>(())
+    /// ```
+    pub fn write_in<T: Operation>(&mut self, format: OutputFormat, writer: impl WriteOp + 'static) {
+        optc_emit::write_in::<T>(self.registry_mut(), format, writer);
     }
 
     /// The known passes.

@@ -24,7 +24,8 @@
 //!
 //! To build a program instead of reading one, add its operations to a [`FuncBuilder`] and pass the [`Module`] to
 //! [`Compiler::program`]. To add an operation, declare its attributes with [`attributes!`], implement [`Operation`] and
-//! add it to [`Compiler::registry_mut`]. To add a pass, implement [`Pass`] and add it to [`Compiler::passes_mut`]. To
+//! add it to [`Compiler::registry_mut`]. To write it in
+//! ONNX, HLO or StableHLO, give a [`WriteOp`] to [`Compiler::write_in`]. To add a pass, implement [`Pass`] and add it to [`Compiler::passes_mut`]. To
 //! add rewrite rules, see [`passes::canonicalize::Canonicalize`] and [`passes::view_fold::ViewFold`]. To add a target, pass
 //! the text of its file to [`Compiler::add_target`]. `optc_cli::Main` makes a command out of such a compiler.
 
@@ -57,6 +58,7 @@ pub use target::{default_target, find_target};
 
 pub use optc_check::MemoryUse;
 pub use optc_check::stats::{Polynomials, Stats, bound_sizes};
+pub use optc_emit::{OutputFormat, WriteOp};
 pub use optc_ir::{
     Attr, AttrDict, Attributes, Axes, Bindings, Call, Code, CodeName, DType, Data, Dense,
     Diagnostic, Dim, Effect, EvalContext, EvalError, Example, Expr, Freedom, FreedomClass, Func,
@@ -135,7 +137,7 @@ pub mod exec {
 
 /// HLO text: read as a tree, from which the front end makes a [`Module`], and written from a module.
 pub mod hlo {
-    pub use optc_emit::hlo::{Emitted, ReadData, emit, emit_with};
+    pub use optc_emit::hlo::{Emitted, ReadData, emit};
     pub use optc_hlo::{
         Attrs, Computation, HloModule, Instruction, PrintedComputation, PrintedInstruction,
         Strictness, parse, print, printed,
@@ -156,7 +158,7 @@ pub mod stablehlo {
 
 /// ONNX models, written from a module whose values are row-major.
 pub mod onnx {
-    pub use optc_emit::onnx::{Emitted, Options, ReadData, emit, emit_for, files_of, unread};
+    pub use optc_emit::onnx::{Emitted, Options, ReadData, emit, files_of, unread};
     pub use optc_onnx::Whole;
 }
 

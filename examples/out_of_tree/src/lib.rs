@@ -3,6 +3,8 @@
 //! A team writes:
 //!
 //! - an operation: a file like `gate.rs` (attributes, shape rule, meaning), and a line in [`compiler`];
+//! - the form of an operation in a format that has none for it, if its meaning is no expression or composition: a function
+//!   like those of `writers.rs`;
 //! - a rule: an equation like that of `make_gates.rs`;
 //! - a pass: a file like `lower_gates.rs`;
 //! - a target: a file like `acme.toml`, compiled in;
@@ -25,9 +27,10 @@ mod lower_gates;
 mod make_gates;
 mod shuffle;
 mod unit;
+mod writers;
 
-use optc::Compiler;
 use optc::passes::canonicalize::Canonicalize;
+use optc::{Compiler, OutputFormat};
 use optc_cli::Main;
 use std::sync::Arc;
 
@@ -53,6 +56,17 @@ pub fn compiler() -> Compiler {
     registry.add::<HardTanh>();
     registry.add::<Shuffle>();
     registry.add::<Unit>();
+    compiler.write_in::<Gate>(OutputFormat::Onnx, writers::gate_in_onnx);
+    for format in [OutputFormat::Hlo, OutputFormat::StableHlo] {
+        compiler.write_in::<Gate>(format, writers::gate_in_hlo);
+    }
+    for format in [
+        OutputFormat::Onnx,
+        OutputFormat::Hlo,
+        OutputFormat::StableHlo,
+    ] {
+        compiler.write_in::<Energy>(format, writers::energy);
+    }
     let canonicalize = compiler.passes_mut().get_mut::<Canonicalize>();
     if let Some(canonicalize) = canonicalize {
         canonicalize.rules.push(Arc::new(make_gates()));

@@ -112,13 +112,13 @@ fn the_operation_is_in_every_executor_and_format() {
     // A compiler that does not know the operation reads the formats that have a front end.
     let (module, plain) = (&program.module, Compiler::new());
     let data = |_: &str, _, _, _| Err("there are no files".to_owned());
-    let hlo = optc::hlo::emit_with(module, registry, None, &data)
-        .unwrap()
-        .text;
+    let hlo = optc::hlo::emit(module, registry, None, &data).unwrap().text;
     let stablehlo = optc::stablehlo::emit(module, registry, None, &data)
         .unwrap()
         .text;
-    let onnx = optc::onnx::emit(module, registry, &data).unwrap().bytes;
+    let onnx = optc::onnx::emit(module, registry, optc::onnx::Options::default(), &data)
+        .unwrap()
+        .bytes;
     let formats = [
         (Format::Hlo, hlo.as_bytes()),
         (Format::StableHlo, stablehlo.as_bytes()),
@@ -168,7 +168,7 @@ fn a_normalization_is_written_by_its_composition() {
     let (module, data) = (&program.module, |_: &str, _, _, _| {
         Err("there are no files".to_owned())
     });
-    let hlo = optc::hlo::emit_with(module, registry, None, &data);
+    let hlo = optc::hlo::emit(module, registry, None, &data);
     let stablehlo = optc::stablehlo::emit(module, registry, None, &data);
     for (format, text) in [
         (Format::Hlo, hlo.unwrap().text),

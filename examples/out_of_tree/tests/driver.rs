@@ -1,7 +1,7 @@
 //! The command of the example: its file tests, and what it knows.
 
 use optc_cli::Streams;
-use optc_example_out_of_tree::driver;
+use optc_example_out_of_tree::{compiler, driver};
 
 /// The status of the command `acme-opt` with these arguments, and its output, errors last.
 fn acme(args: &[&str]) -> (u8, String) {
@@ -52,6 +52,67 @@ fn lists_and_explanations_know_the_additions() {
         "default acme-opt",
     ];
     says(&["completions", "bash"], &names);
+}
+
+/// The writers of the operations are those of `--emit`.
+#[test]
+fn formats_have_the_operations() {
+    let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/cases/lower_gates.ir");
+    says(
+        &["--pass=", "--emit=hlo", cases],
+        &["custom_call_target=\"acme_gate\""],
+    );
+    let output = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("gate.onnx");
+    let output = output.display().to_string();
+    says(&["--pass=", cases, "-o", &output], &[]);
+    says(
+        &["--pass=", "--emit=ir", &output],
+        &["kind = \"Gate\"", "domain = \"com.acme\""],
+    );
+}
+
+/// Sizes that the compiler has bound hold where `--bind` says nothing.
+#[test]
+fn sizes_of_the_compiler_hold() {
+    let text = r#"func.func @main(%x: tensor<?x3xf32, {dims = ["S", 3]}>) -> tensor<3x?xf32, {dims = [3, "S"]}> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<?x3xf32, {dims = ["S", 3]}>) -> tensor<3x?xf32, {dims = [3, "S"]}>
+  return %0 : tensor<3x?xf32, {dims = [3, "S"]}>
+}
+"#;
+    let bytes = |args: &[&str]| {
+        let mut compiler = compiler();
+        // The second name is that of another program.
+        let sizes = [("S".into(), 10), ("T".into(), 7)];
+        compiler.bindings.0.extend(sizes);
+        let driver = optc_cli::Main::new(compiler).name("acme-opt");
+        let (mut output, mut errors) = (Vec::new(), Vec::new());
+        let mut streams = Streams {
+            input: &mut text.as_bytes(),
+            output: &mut output,
+            errors: &mut errors,
+        };
+        let status = driver.call(
+            [&["acme-opt", "stats", "--json", "-"], args].concat(),
+            &mut streams,
+        );
+        let errors = String::from_utf8(errors).expect("text");
+        (status, String::from_utf8(output).expect("text") + &errors)
+    };
+    let (status, output) = bytes(&[]);
+    assert!(
+        status == 0 && output.contains("\"movement_bytes\": 240"),
+        "{output}"
+    );
+    let (status, output) = bytes(&["--bind=S=20"]);
+    assert!(
+        status == 0 && output.contains("\"movement_bytes\": 480"),
+        "{output}"
+    );
+    let (status, output) = bytes(&["--bind=U=20"]);
+    assert!(
+        status == 2 && output.contains("wanted one of S"),
+        "{output}"
+    );
 }
 
 #[test]

@@ -117,8 +117,9 @@ fn emit(
     counts: &mut Counts,
     out: Option<&Path>,
 ) -> Option<String> {
-    let text = match optc_emit::hlo::emit(module) {
-        Ok(text) => text,
+    let none = |_: &str, _, _, _| Err("no files".to_owned());
+    let text = match optc_emit::hlo::emit(module, &optc_ops::registry(), None, &none) {
+        Ok(made) => made.text,
         Err(diag) => return Some(format!("{}: {}", diag.code, diag.message)),
     };
     if let (Some(folder), Some(name)) = (out, path.file_name())

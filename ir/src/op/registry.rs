@@ -15,6 +15,7 @@ use crate::op::operation::{Operation, Structure, not_a_rearrangement};
 use crate::op::rearrangement::ViewDims;
 use crate::types::{TensorType, Type};
 use indexmap::IndexMap;
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 /// The known operations, by name.
@@ -22,6 +23,8 @@ use std::sync::Arc;
 pub struct Registry {
     decls: IndexMap<&'static str, Arc<dyn OpDecl>>,
     checks: Vec<FuncCheck>,
+    /// What other crates keep about operations, each in a type of its own.
+    extensions: IndexMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
 /// A check of attributes that belong to a function as a whole, such as a plan of tiles. Its diagnostics have codes of
@@ -43,6 +46,20 @@ impl Registry {
     /// Adds an operation; it replaces one of the same name.
     pub fn add<T: Operation>(&mut self) {
         self.decls.insert(T::NAME, Arc::new(Declared::<T>::NEW));
+    }
+    /// Changes what another crate keeps about operations in a type of its own. The first change is that of the default.
+    pub fn extend<T: Clone + Default + Send + Sync + 'static>(
+        &mut self,
+        change: impl FnOnce(&mut T),
+    ) {
+        let mut value = self.extension::<T>().cloned().unwrap_or_default();
+        change(&mut value);
+        self.extensions.insert(TypeId::of::<T>(), Arc::new(value));
+    }
+    /// What another crate keeps about operations in a type of its own, if anything.
+    #[must_use]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.extensions.get(&TypeId::of::<T>())?.downcast_ref()
     }
     /// Adds a check that [`verify`](crate::verify::verify) makes of every function.
     pub fn add_check(&mut self, check: FuncCheck) {

@@ -16,6 +16,8 @@
 //!   unpack, except for operations that have no loops over positions. Padding never reaches a result.
 //! - `pallas` writes a Python module. `ops.rs` names each operation's form in `jnp`. `group.rs` is the kernel of a
 //!   group; its operations read operands by `member.rs`.
+//! - `write_op.rs`: writers of single operations, which users of the library add. `written.rs` puts what they make in
+//!   the place of their operations, before a format sees the module.
 //! - `unwritten.rs`: a writer of an operation ends where a fact is missing, and the next one is tried.
 
 mod codes;
@@ -25,8 +27,11 @@ pub mod onnx;
 pub mod pallas;
 pub mod stablehlo;
 mod unwritten;
+mod write_op;
+mod written;
 
 pub use codes::CODES;
+pub use write_op::{OutputFormat, WriteOp, write_in};
 
 use optc_ir::{Diagnostic, Module};
 

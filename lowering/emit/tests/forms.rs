@@ -38,8 +38,10 @@ fn programs() -> BTreeMap<String, Vec<Module>> {
     all
 }
 
-fn hlo_writes(module: &Module, _: &Registry) -> bool {
-    hlo::emit(module).is_ok_and(|text| !text.contains(" custom-call("))
+fn hlo_writes(module: &Module, registry: &Registry) -> bool {
+    let none = |_: &str, _, _, _| Err("no files".to_owned());
+    let made = hlo::emit(module, registry, None, &none);
+    made.is_ok_and(|made| !made.text.contains(" custom-call("))
 }
 
 fn linalg_writes(module: &Module, registry: &Registry) -> bool {
@@ -54,10 +56,8 @@ fn pallas_writes(module: &Module, registry: &Registry) -> bool {
 fn onnx_writes(module: &Module, registry: &Registry) -> bool {
     let mut module = module.clone();
     module.attrs.set("hbir.onnx_opset", Attr::int(28));
-    onnx::emit(&module, registry, &|file, _, _, _| {
-        Err(format!("there is no `{file}`"))
-    })
-    .is_ok()
+    let none = |_: &str, _, _, _| Err("no files".to_owned());
+    onnx::emit(&module, registry, onnx::Options::default(), &none).is_ok()
 }
 
 /// Checks that an operation is listed exactly if none of its reference cases can be written.
@@ -94,9 +94,9 @@ fn a_layout_is_no_onnx() {
     let source = "func.func @main(%x: tensor<4x6xf32, {order = [1, 0]}>) -> tensor<4x6xf32, {order = [1, 0]}> {\n  \
                   return %x : tensor<4x6xf32, {order = [1, 0]}>\n}";
     let module = parse(source).expect("a program");
-    let refused = onnx::emit(&module, &optc_ops::registry(), &|file, _, _, _| {
-        Err(format!("there is no `{file}`"))
-    });
+    let none = |_: &str, _, _, _| Err("no files".to_owned());
+    let options = onnx::Options::default();
+    let refused = onnx::emit(&module, &optc_ops::registry(), options, &none);
     assert_eq!(
         refused.expect_err("it has a layout").code.as_str(),
         "onnx-layout"

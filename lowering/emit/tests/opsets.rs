@@ -15,10 +15,9 @@ fn program(from: &str, lines: &str, to: &str) -> Module {
 fn graph(module: &Module, opset: i64) -> Result<GraphProto, String> {
     let mut module = module.clone();
     module.attrs.set("hbir.onnx_opset", Attr::int(opset));
-    let made = onnx::emit(&module, &optc_ops::registry(), &|_, _, _, _| {
-        Err(String::new())
-    })
-    .map_err(|e| e.message)?;
+    let none = |_: &str, _, _, _| Err(String::new());
+    let options = onnx::Options::default();
+    let made = onnx::emit(&module, &optc_ops::registry(), options, &none).map_err(|e| e.message)?;
     let model = ModelProto::decode(&*made.bytes).expect("a model");
     Ok(model.graph.expect("a graph"))
 }

@@ -119,7 +119,7 @@ fn passed(
     let input = Input::read(input, streams)?;
     let mut program = input.program(compiler, args.compile.from.as_deref())?;
     inputs::set_data(&mut program, args.compile.data.as_deref())?;
-    inputs::check_bindings(compiler, &[&program])?;
+    inputs::check_bindings(&args.compile.bind, &[&program])?;
     let before = program.clone();
     let mut cx = inputs::context(compiler, &program, &args.compile)?;
     terminal::doing(|| format!("{}: passes", program.name));

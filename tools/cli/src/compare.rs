@@ -120,7 +120,7 @@ pub(crate) fn command(
     let compiler = inputs::compiler(driver, &args.compile)?;
     let a = load(&compiler, a, &args.compile, streams)?;
     let b = load(&compiler, b, &args.compile, streams)?;
-    inputs::check_bindings(&compiler, &[&a, &b])?;
+    inputs::check_bindings(&args.compile.bind, &[&a, &b])?;
     comparable(&a, &b)?;
     let sides = [side(&compiler, &a)?, side(&compiler, &b)?];
     let rows = rows(&sides);

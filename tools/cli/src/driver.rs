@@ -47,7 +47,7 @@ impl Default for Main {
 }
 
 impl Main {
-    /// The command around this compiler. Its target and boundary hold where no option says otherwise. The name, version
+    /// The command around this compiler. Its target, boundary and sizes of symbols hold where no option says otherwise. The name, version
     /// and description are those of `optc`.
     #[must_use]
     pub fn new(compiler: Compiler) -> Main {

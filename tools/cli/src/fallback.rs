@@ -310,7 +310,13 @@ mod tests {
         "#;
         let program = Compiler::new().parse("a.ir", text).unwrap();
         let data = |_: &str, _, _, _| Err(String::new());
-        let emitted = optc::onnx::emit(&program.module, Compiler::new().registry(), &data).unwrap();
+        let emitted = optc::onnx::emit(
+            &program.module,
+            Compiler::new().registry(),
+            optc::onnx::Options::default(),
+            &data,
+        )
+        .unwrap();
         let path = std::env::temp_dir().join(format!("optc-{name}-{}.onnx", std::process::id()));
         std::fs::write(&path, emitted.bytes).unwrap();
         path

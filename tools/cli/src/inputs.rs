@@ -98,7 +98,7 @@ pub(crate) fn compiler(driver: &Main, args: &CompileArgs) -> Result<Compiler, Fa
     if let Some(name) = &args.target {
         compiler.target = Some(Arc::new(compiler.find_target(name)?));
     }
-    compiler.bindings = bindings(&args.bind)?;
+    bind(&mut compiler, &args.bind)?;
     boundary::add(&mut compiler.boundary, args);
     Ok(compiler)
 }
@@ -153,8 +153,14 @@ pub(crate) fn context(
     Ok(cx)
 }
 
+/// Adds the sizes of `--bind` to those of the compiler; they replace sizes of the same names.
+pub(crate) fn bind(compiler: &mut Compiler, texts: &[String]) -> Result<(), Failure> {
+    compiler.bindings.0.extend(bindings(texts)?.0);
+    Ok(())
+}
+
 /// Reads `B=1`, `S=128`.
-pub(crate) fn bindings(texts: &[String]) -> Result<Bindings, Failure> {
+fn bindings(texts: &[String]) -> Result<Bindings, Failure> {
     let mut bindings = Bindings::default();
     for text in texts {
         let (name, size) = text.split_once('=').unwrap_or((text, ""));
@@ -173,7 +179,7 @@ pub(crate) fn bindings(texts: &[String]) -> Result<Bindings, Failure> {
 }
 
 /// Checks that every name with a size by `--bind` is the name of an unknown size in one of these programs.
-pub(crate) fn check_bindings(compiler: &Compiler, programs: &[&Program]) -> Result<(), Failure> {
+pub(crate) fn check_bindings(texts: &[String], programs: &[&Program]) -> Result<(), Failure> {
     let Some(first) = programs.first() else {
         return Ok(());
     };
@@ -181,8 +187,8 @@ pub(crate) fn check_bindings(compiler: &Compiler, programs: &[&Program]) -> Resu
     for program in programs {
         known.extend(bound_sizes(&program.module, &SizeTable::default()).into_keys());
     }
-    let bound = compiler.bindings.0.keys();
-    let Some(name) = bound.into_iter().find(|name| !known.contains(*name)) else {
+    let bound = bindings(texts)?.0.into_keys();
+    let Some(name) = bound.into_iter().find(|name| !known.contains(name)) else {
         return Ok(());
     };
     let known: Vec<&str> = known.iter().map(|name| &**name).collect();
@@ -190,7 +196,7 @@ pub(crate) fn check_bindings(compiler: &Compiler, programs: &[&Program]) -> Resu
         true => format!("{} has no unknown sizes", first.name),
         false => format!("wanted one of {}", known.join(", ")),
     };
-    Err(Failure::unknown("--bind", "size", name, known, &advice))
+    Err(Failure::unknown("--bind", "size", &name, known, &advice))
 }
 
 /// Reads numbers separated by commas; brackets around them are allowed.

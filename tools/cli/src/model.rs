@@ -9,14 +9,17 @@ use crate::part::Part;
 use crate::stats;
 use crate::terminal;
 use crate::verify;
+use optc::check::{Item, Source, items};
 use optc::interp::{
     EquivalenceOptions, FallbackSource, FolderSource, MemorySource, NotEquivalent, equivalent,
 };
+use optc::passes::stats::CostClass;
 use optc::{
     Attr, Compiler, DType, Diagnostic, Dim, Error, FoldReport, Format, Func, Op, Program, Registry,
     SizeTable, Stage, Stats, Structure, Target, Type, bound_sizes, copy_aside, output_place,
 };
 use serde_json::{Value as Json, json};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -115,17 +118,9 @@ pub(crate) fn keeps_data(part: &Part, output: &Path, emit: Emit) -> Result<(), F
         return Ok(());
     };
     let program = &part.after;
-    let funcs = program.module.funcs.iter();
-    let attrs = funcs.flat_map(|f| f.body.iter().flat_map(|&op| f.ops[op].props.iter()));
-    let files: BTreeSet<&str> = attrs
-        .filter_map(|(_, attr)| match attr {
-            Attr::External { file, .. } => Some(&**file),
-            _ => None,
-        })
-        .collect();
     // Data inside a model is written into the new one.
-    let refers = |file: &&str| emit != Emit::Onnx || !is_model(file);
-    let found = files
+    let refers = |file: &String| emit != Emit::Onnx || !is_model(file);
+    let found = files_of(program)
         .into_iter()
         .filter(refers)
         .find(|file| output_place(&program.folder.join(file)).as_ref() == Some(&place));
@@ -136,6 +131,19 @@ pub(crate) fn keeps_data(part: &Part, output: &Path, emit: Emit) -> Result<(), F
     let diag = Diagnostic::error(codes::OUTPUT_IS_DATA, message)
         .note("write the program to another file, in the same folder");
     Err(Failure::about(&output.display().to_string(), diag))
+}
+
+/// The files that hold elements of a program's constants, sorted.
+pub(crate) fn files_of(program: &Program) -> Vec<String> {
+    let funcs = program.module.funcs.iter();
+    let attrs = funcs.flat_map(|f| f.body.iter().flat_map(|&op| f.ops[op].props.iter()));
+    let files: BTreeSet<&Arc<str>> = attrs
+        .filter_map(|(_, attr)| match attr {
+            Attr::External { file, .. } => Some(file),
+            _ => None,
+        })
+        .collect();
+    files.into_iter().map(|file| file.to_string()).collect()
 }
 
 fn is_model(file: &str) -> bool {
@@ -184,7 +192,7 @@ pub(crate) fn elements(
 /// A program in a format of models.
 pub(crate) fn emitted(part: &Part, emit: Emit, pass: Option<&str>) -> Result<Written, Error> {
     let write = match emit {
-        Emit::Hlo => optc::hlo::emit_with,
+        Emit::Hlo => optc::hlo::emit,
         Emit::StableHlo => optc::stablehlo::emit,
         _ => return onnx(part, pass),
     };
@@ -210,7 +218,7 @@ fn onnx(part: &Part, pass: Option<&str>) -> Result<Written, Error> {
         // Without passes the operators are those of the input.
         pixel_shuffles: pass != Some(""),
     };
-    let emitted = optc::onnx::emit_for(
+    let emitted = optc::onnx::emit(
         &part.after.module,
         &part.cx.registry,
         options,
@@ -411,8 +419,17 @@ struct Summary<'a> {
     output: String,
     before: Stats,
     after: Stats,
+    /// The bytes of each operation of the result that rearranges, and its name.
+    moves: Vec<(u64, String)>,
     fold: Option<&'a FoldReport>,
     checked: bool,
+}
+
+/// A rearrangement of the result.
+struct Left<'a> {
+    bytes: u64,
+    message: Cow<'a, str>,
+    notes: &'a [String],
 }
 
 /// The most conversions that a summary names.
@@ -424,12 +441,14 @@ pub(crate) fn summary(part: &Part, output: &Path, written: &Written, args: &Rewr
     let sizes = SizeTable::new(&part.cx.bindings);
     let of = |program: &Program| Stats::at(&program.module, &part.cx.registry, &sizes);
     // Further work of operators, such as reading an operand transposed, is only in the model.
-    let after = of(written.again.as_ref().unwrap_or(&part.after));
+    let result = written.again.as_ref().unwrap_or(&part.after);
+    let after = of(result);
     let summary = Summary {
         part,
         output: output.display().to_string(),
         before: written.before.clone().unwrap_or_else(|| of(&part.before)),
         after,
+        moves: moves(result, &part.cx.registry, &sizes),
         fold: part.cx.reports.get::<FoldReport>(),
         checked,
     };
@@ -439,22 +458,56 @@ pub(crate) fn summary(part: &Part, output: &Path, written: &Written, args: &Rewr
     summary.text()
 }
 
+/// The bytes of each operation of a program that rearranges, and its name.
+fn moves(program: &Program, registry: &Registry, sizes: &SizeTable) -> Vec<(u64, String)> {
+    let items = items(&program.module, registry, sizes, None).into_iter();
+    let movement = items.filter(|item| item.class == CostClass::Movement);
+    let named = |item: Item| {
+        let Source::Op(op) = item.of else { return None };
+        let data = &program.module.funcs[item.func].ops[op];
+        let names = data.loc.names();
+        let name = names.first().map_or(&data.name, |&name| name);
+        Some((item.bytes, name.to_string()))
+    };
+    movement.filter_map(named).collect()
+}
+
 fn megabytes(bytes: u64) -> String {
     let tenths = bytes.saturating_add(50_000) / 100_000;
     format!("{}.{} MB", tenths / 10, tenths % 10)
 }
 
 impl Summary<'_> {
-    /// The conversions that remain at run time, the largest first: bytes, and the remark about each.
-    fn left(&self) -> Vec<(u64, &Diagnostic)> {
+    /// The rearrangements of the result of a fold, the largest first. One that is a conversion of the fold has the
+    /// remark about it. A conversion that an operator does by itself is not in the result.
+    fn left(&self) -> Vec<Left<'_>> {
+        let Some(fold) = self.fold else {
+            return Vec::new();
+        };
         let stays = |d: &&Diagnostic| d.code.as_str() == "conversion-stays";
         let remarks = self.part.cx.remarks.iter().filter(stays);
-        let conversions = self.fold.iter().flat_map(|f| &f.conversions);
-        let bytes = conversions
-            .filter(|(_, c)| !c.constant)
-            .map(|(_, c)| c.bytes);
-        let mut left: Vec<(u64, &Diagnostic)> = bytes.zip(remarks).collect();
-        left.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let conversions = fold.conversions.iter().filter(|(_, c)| !c.constant);
+        let mut moves: Vec<&(u64, String)> = self.moves.iter().collect();
+        let mut left = Vec::with_capacity(moves.len());
+        for ((_, conversion), diag) in conversions.zip(remarks) {
+            let bytes = conversion.bytes;
+            if let Some(at) = moves.iter().position(|(moved, _)| *moved == bytes) {
+                moves.remove(at);
+                let message = Cow::Borrowed(&*diag.message);
+                let notes = &diag.notes;
+                left.push(Left {
+                    bytes,
+                    message,
+                    notes,
+                });
+            }
+        }
+        left.extend(moves.into_iter().map(|(bytes, name)| Left {
+            bytes: *bytes,
+            message: Cow::Owned(format!("the result rearranges {bytes} bytes in `{name}`")),
+            notes: &[],
+        }));
+        left.sort_by_key(|left| std::cmp::Reverse(left.bytes));
         left
     }
 
@@ -511,9 +564,9 @@ impl Summary<'_> {
             }
         }
         let left = self.left();
-        for (_, diag) in left.iter().take(NAMED) {
-            let _ = writeln!(text, "  {}", diag.message);
-            for note in &diag.notes {
+        for one in left.iter().take(NAMED) {
+            let _ = writeln!(text, "  {}", one.message);
+            for note in one.notes {
                 let _ = writeln!(text, "    {note}");
             }
         }
@@ -538,7 +591,7 @@ impl Summary<'_> {
         let left: Vec<Json> = self
             .left()
             .into_iter()
-            .map(|(bytes, diag)| json!({"bytes": bytes, "message": diag.message, "notes": diag.notes}))
+            .map(|one| json!({"bytes": one.bytes, "message": one.message, "notes": one.notes}))
             .collect();
         let kept = self.kept();
         let kept: Vec<Json> = kept

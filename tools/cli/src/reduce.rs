@@ -11,6 +11,7 @@ use crate::streams::Streams;
 use optc::{Compiler, Diagnostic, Error, Format, Module, PassContext, Program, write_aside};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) fn command(
     driver: &Main,
@@ -38,9 +39,7 @@ pub(crate) fn command(
         let hint = "the command fails with an exit status other than 0, and with --says if it prints this text";
         return Err(Failure::about(&program.name, diag.hint(hint)));
     };
-    let bytes = trial.written(&reduced.module)?;
-    let bytes = bytes.map_err(Failure::from)?;
-    write_aside(&args.output, &bytes)?;
+    trial.write(&reduced.module, &args.output)??;
     let count = |module: &Module| -> usize { module.funcs.iter().map(|f| f.body.len()).sum() };
     streams.error_text(&format!(
         "{}: {} operations in place of {}, {} programs tried",
@@ -59,7 +58,31 @@ struct Trial<'a> {
     program: &'a Program,
     cx: PassContext,
     emit: Emit,
-    file: PathBuf,
+    /// Files with weights lie beside the file that the test reads, so that it has a folder of its own.
+    folder: Folder,
+}
+
+/// The number of folders that this process has made.
+static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+
+/// A folder that is removed with all that is in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder, Failure> {
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("optc-reduce-{}-{number}", std::process::id());
+        let folder = Folder(std::env::temp_dir().join(name));
+        let made = std::fs::create_dir_all(&folder.0);
+        made.map_err(|e| Error::io("write", &folder.0, &e))?;
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl<'a> Trial<'a> {
@@ -75,33 +98,27 @@ impl<'a> Trial<'a> {
             Format::StableHlo => Emit::StableHlo,
             Format::Hlo => Emit::Hlo,
         };
-        // The test's file has the extension of the output: the command may tell formats by it.
-        let mut name = args.output.file_name().unwrap_or_default().to_os_string();
-        name = format!(
-            "optc-reduce-{}-{}",
-            std::process::id(),
-            name.to_string_lossy()
-        )
-        .into();
         Ok(Trial {
             args,
             compiler,
             program,
             cx: compiler.context(program)?,
             emit,
-            file: std::env::temp_dir().join(name),
+            folder: Folder::new()?,
         })
     }
 
     /// Returns whether the test fails on a module. One that its format cannot write does not count.
     fn fails(&self, module: &Module) -> Result<bool, Failure> {
-        let Ok(bytes) = self.written(module)? else {
+        // The file has the extension of the output: the command may tell formats by it.
+        let name = self.args.output.file_name().unwrap_or_default();
+        let file = self.folder.0.join(name);
+        if self.write(module, &file)?.is_err() {
             return Ok(false);
-        };
-        write_aside(&self.file, &bytes)?;
-        let ran = run(&self.args.test, &self.file);
+        }
+        let ran = run(&self.args.test, &file);
         let ran = ran.map_err(|e| Error::io("read", Path::new(&self.args.test), &e))?;
-        let _ = std::fs::remove_file(&self.file);
+        let _ = std::fs::remove_file(&file);
         let says = match &self.args.says {
             Some(text) => [&ran.stdout, &ran.stderr]
                 .iter()
@@ -111,30 +128,33 @@ impl<'a> Trial<'a> {
         Ok(!ran.status.success() && says)
     }
 
-    /// The bytes of a module in the format of the output; the inner error is of the format.
-    fn written(&self, module: &Module) -> Result<Result<Vec<u8>, Error>, Failure> {
+    /// Writes a module in the format of the output, with the files of its weights beside it; the inner error is of the
+    /// format.
+    fn write(&self, module: &Module, path: &Path) -> Result<Result<(), Error>, Failure> {
         let mut program = self.program.clone();
         program.module = module.clone();
-        if self.emit == Emit::Ir {
-            return Ok(Ok(program.text().into_bytes()));
-        }
-        let stages = self.compiler.pipeline("normalize-layouts")?;
-        let mut cx = self.cx.clone();
-        let mut after = program.clone();
-        let done = self.compiler.run_passes(
-            &mut after,
-            &stages,
-            &mut cx,
-            &mut optc::passes::Hooks::default(),
-        );
-        let part = Part {
+        let mut part = Part {
+            after: program.clone(),
             before: program,
-            after,
-            cx,
+            cx: self.cx.clone(),
             timings: Vec::new(),
             canonical: None,
         };
-        Ok(done.and_then(|_| Ok(model::emitted(&part, self.emit, Some(""))?.bytes)))
+        let (bytes, files) = if self.emit == Emit::Ir {
+            (part.after.text().into_bytes(), model::files_of(&part.after))
+        } else {
+            let stages = self.compiler.pipeline("normalize-layouts")?;
+            let (after, cx) = (&mut part.after, &mut part.cx);
+            let mut hooks = optc::passes::Hooks::default();
+            let done = self.compiler.run_passes(after, &stages, cx, &mut hooks);
+            match done.and_then(|_| model::emitted(&part, self.emit, Some(""))) {
+                Ok(written) => (written.bytes, written.files),
+                Err(error) => return Ok(Err(error)),
+            }
+        };
+        write_aside(path, &bytes)?;
+        model::beside(&part, path, &files)?;
+        Ok(Ok(()))
     }
 }
 

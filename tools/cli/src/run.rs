@@ -29,7 +29,7 @@ pub(crate) fn command(
     let input = Input::read(&args.input, streams)?;
     let mut program = input.program(&compiler, args.compile.from.as_deref())?;
     inputs::set_data(&mut program, args.compile.data.as_deref())?;
-    inputs::check_bindings(&compiler, &[&program])?;
+    inputs::check_bindings(&args.compile.bind, &[&program])?;
     let mut cx = inputs::context(&compiler, &program, &args.compile)?;
     terminal::doing(|| format!("{}: passes", program.name));
     compiler.run_passes(&mut program, &stages, &mut cx, &mut args.compile.hooks())?;

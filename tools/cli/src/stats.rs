@@ -48,7 +48,7 @@ pub(crate) fn command(
     };
     let compiler = inputs::compiler(driver, &args.compile)?;
     let program = load(&compiler, path, &args.compile, streams)?;
-    inputs::check_bindings(&compiler, &[&program])?;
+    inputs::check_bindings(&args.compile.bind, &[&program])?;
     let measured = measure(&compiler, program, &args.compile, wanted)?;
     let text = if args.json {
         json_of(&measured)

@@ -23,7 +23,8 @@ pub(crate) fn transform_all(
     let (mut parts, mut errors) = (Vec::new(), Vec::new());
     let from = args.compile.from.as_deref();
     let programs = input.programs(compiler, from, args.split_input_file);
-    inputs::check_bindings(compiler, &programs.iter().flatten().collect::<Vec<_>>())?;
+    let read: Vec<_> = programs.iter().flatten().collect();
+    inputs::check_bindings(&args.compile.bind, &read)?;
     for (number, program) in programs.into_iter().enumerate() {
         match program {
             Err(error) => errors.push(error),

@@ -20,7 +20,7 @@ pub(crate) fn command(
     streams: &mut Streams<'_>,
 ) -> Result<Status, Failure> {
     let mut compiler = driver.compiler.clone();
-    compiler.bindings = inputs::bindings(&args.options.bind)?;
+    inputs::bind(&mut compiler, &args.options.bind)?;
     let mut programs = Vec::new();
     for path in &args.inputs {
         let input = Input::read(path, streams)?;
@@ -28,7 +28,7 @@ pub(crate) fn command(
         inputs::set_data(&mut program, args.options.data.as_deref())?;
         programs.push(program);
     }
-    inputs::check_bindings(&compiler, &programs.iter().collect::<Vec<_>>())?;
+    inputs::check_bindings(&args.options.bind, &programs.iter().collect::<Vec<_>>())?;
     match (&args.certificate, programs.as_slice()) {
         (Some(path), programs) => {
             let read = check_certificate(&compiler, path, programs, args)?;

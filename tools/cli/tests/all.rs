@@ -9,6 +9,7 @@ mod hlo;
 mod layout;
 mod pictures;
 mod programs;
+mod reduce;
 mod rewrite;
 mod stats;
 mod support;

@@ -38,13 +38,14 @@ pub(super) fn custom_call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
         Ok(made) => format!("{}.{}", made.domain.as_deref().unwrap_or(""), made.kind),
         Err(_) => data.name.to_string(),
     };
-    let fields: Vec<String> = data
-        .props
-        .iter()
-        .filter(|(key, _)| *key != "effect")
-        .map(|(key, value)| format!("{key} = {}", optc_ir::text::print_attr(value)))
-        .collect();
-    let config = escaped(&fields.join(", "));
+    let config = match data.props.str("backend_config") {
+        Some(config) => escaped(config),
+        None => {
+            let fields = data.props.iter().filter(|(key, _)| *key != "effect");
+            let text = |(key, value)| format!("{key} = {}", optc_ir::text::print_attr(value));
+            escaped(&fields.map(text).collect::<Vec<String>>().join(", "))
+        }
+    };
     let attrs = format!(
         ", custom_call_target=\"{}\"{}, backend_config=\"{config}\"",
         escaped(target.trim_start_matches('.')),

@@ -38,6 +38,8 @@ mod tuple;
 mod windows;
 
 use crate::entry;
+use crate::write_op::OutputFormat;
+use crate::written::written;
 pub(crate) use attrs::{attr, ints};
 use files::Files;
 pub use files::ReadData;
@@ -46,7 +48,7 @@ pub(crate) use func::escaped;
 use indexmap::{IndexMap, IndexSet};
 pub(crate) use line::{Inside, Line, Written, parsed};
 pub(crate) use number::float_text;
-use optc_ir::{Attr, DType, Diagnostic, Func, Module, Operation, Registry};
+use optc_ir::{Attr, Diagnostic, Func, Module, Operation, Registry};
 use optc_ops::{DequantizeBlocks, GridSample, MaxPoolIndices, Recurrent};
 use optc_target::Target;
 use shared::{Shared, sanitized};
@@ -70,31 +72,19 @@ pub struct Emitted {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// The module as HLO text, for a program of the dialect alone whose constants lie in no files; the entry is `@main`, else the
-/// first function.
+/// The module as HLO text; the entry is `@main`, else the first function. `registry` has the operations, `target` is what the
+/// layouts are for, and `data` reads the files of constants.
 ///
 /// # Errors
-/// A layout that XLA's notation cannot express, a constant in a file, no function, or functions that call each other in
-/// a cycle.
-pub fn emit(module: &Module) -> Result<String, Box<Diagnostic>> {
-    let none = |file: &str, _: u64, _: u64, _: DType| {
-        Err(format!("there are no files to look for `{file}` in"))
-    };
-    let target = module.attrs.str("hbir.target");
-    let target = target.and_then(|name| Target::builtin(name).ok());
-    emit_with(module, &optc_ops::registry(), target.as_ref(), &none).map(|emitted| emitted.text)
-}
-
-/// As [`emit`]; `registry` has the operations, `target` is what the layouts are for, and `data` reads the files of constants.
-///
-/// # Errors
-/// As [`emit`]. Also: the data of a constant cannot be read.
-pub fn emit_with(
+/// A layout that XLA's notation cannot express, an operation whose writer fails, data of a constant that cannot be read,
+/// no function, or functions that call each other in a cycle.
+pub fn emit(
     module: &Module,
     registry: &Registry,
     target: Option<&Target>,
     data: &ReadData<'_>,
 ) -> Result<Emitted, Box<Diagnostic>> {
+    let module = &*written(module, registry, OutputFormat::Hlo)?;
     let found = computations(module, (registry, target), data, false)?;
     let module = found.module.as_ref().unwrap_or(module);
     let mut text = header(module, &module.funcs[entry(module)?])?;

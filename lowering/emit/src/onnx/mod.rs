@@ -25,6 +25,8 @@ mod turned;
 mod valid;
 mod writer;
 
+use crate::write_op::OutputFormat;
+use crate::written::{MARK, written};
 use crate::{codes, entry};
 use dense::value_info;
 use indexmap::{IndexMap, IndexSet};
@@ -81,29 +83,19 @@ pub struct Emitted {
     pub files: Vec<String>,
 }
 
-/// The module as an ONNX model: the entry function, `@main` or the first one. `registry` has the operations, `data` reads the files of constants.
+/// The module as an ONNX model: the entry function, `@main` or the first one. `registry` has the operations, `options` the operators that may be
+/// used, and `data` reads the files of constants.
 ///
 /// # Errors
-/// A layout that is not row-major, an operation that ONNX cannot express, a constant whose file cannot be read, or no
-/// function.
+/// A layout that is not row-major, an operation that ONNX cannot express or whose writer fails, a constant whose file
+/// cannot be read, or no function.
 pub fn emit(
-    module: &Module,
-    registry: &Registry,
-    data: &ReadData<'_>,
-) -> Result<Emitted, Box<Diagnostic>> {
-    emit_for(module, registry, Options::default(), data)
-}
-
-/// As [`emit`], with a choice of operators.
-///
-/// # Errors
-/// As for [`emit`].
-pub fn emit_for(
     module: &Module,
     registry: &Registry,
     options: Options,
     data: &ReadData<'_>,
 ) -> Result<Emitted, Box<Diagnostic>> {
+    let module = &*written(module, registry, OutputFormat::Onnx)?;
     let func = &module.funcs[entry(module)?];
     let opset = module.attrs.int("hbir.onnx_opset").unwrap_or(OPSET);
     let opset = opset.max(LEAST_OPSET);
@@ -124,7 +116,7 @@ pub fn emit_for(
         let _ = w.fresh(name);
     }
     let graph = graph(&mut w, wanted, func.args.len(), registry)?;
-    let model = model(module, w.model.domains.iter(), opset);
+    let model = model(module, &w.model.domains, opset);
     let files: BTreeSet<String> = w.model.files.iter().cloned().collect();
     let functions = functions::used(module, &w)?;
     let Writer {
@@ -337,7 +329,7 @@ fn pairs<'a>(kept: &'a AttrDict, key: &str) -> Vec<(&'a str, &'a Attr)> {
 }
 
 /// The model with its metadata, without its graph.
-fn model<'a>(module: &Module, domains: impl Iterator<Item = &'a String>, opset: i64) -> ModelProto {
+fn model(module: &Module, domains: &IndexMap<String, i64>, opset: i64) -> ModelProto {
     let kept = kept(module);
     let text = |key: &str| kept.str(key).map(str::to_owned);
     let versions: IndexMap<String, i64> = pairs(&kept, "opsets")
@@ -352,8 +344,8 @@ fn model<'a>(module: &Module, domains: impl Iterator<Item = &'a String>, opset: 
     for (domain, version) in &versions {
         opset_import.push(set(domain, *version));
     }
-    for domain in domains.filter(|d| !versions.contains_key(*d)) {
-        opset_import.push(set(domain, 1));
+    for (domain, version) in domains.iter().filter(|(d, _)| !versions.contains_key(*d)) {
+        opset_import.push(set(domain, *version));
     }
     let metadata_props = pairs(&kept, "metadata")
         .into_iter()
@@ -502,7 +494,7 @@ fn operation(w: &mut Writer<'_>, op: Op, registry: &Registry) -> Outcome<()> {
         return Err(w.refused(format!("{} has another number of results", data.name)));
     }
     // Operators that are kept unchanged are not checked: they are the model's own.
-    if registry.structure(&data.name) != Structure::Opaque {
+    if registry.structure(&data.name) != Structure::Opaque || data.attrs.flag(MARK) {
         taken(w, data, &names, before)?;
     }
     for (&value, name) in data.results.iter().zip(names) {

@@ -48,7 +48,8 @@ pub(super) fn write(
     let kept = attribute.iter_mut().filter(|attr| !made(attr));
     keep_apart(w, kept.collect(), &captures);
     if !domain.is_empty() && domain != "ai.onnx" {
-        w.model.domains.insert(domain.clone());
+        let version = w.model.domains.entry(domain.clone()).or_insert(1);
+        *version = data.props.int("domain_version").unwrap_or(1).max(*version);
     }
     let node = NodeProto {
         input,

@@ -93,8 +93,15 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     if plain(&left) && plain(&right) {
         return Ok(None);
     }
-    let one = left.batch() == 1 && right.batch() == 1 && w.needs_no_more("Gemm", 2);
     let known = [DType::F32, DType::F16, DType::BF16].contains(&dtype);
+    // Of a product with one matrix on the right, all rows of the left operand are one matrix.
+    if left.batch() != 1 && right.batch() == 1 && right.turned && !(w.options.fused && known) {
+        let Some(flat) = itself(w, data.operands[0], true)? else {
+            return Ok(None);
+        };
+        left = flat;
+    }
+    let one = left.batch() == 1 && right.batch() == 1 && w.needs_no_more("Gemm", 2);
     if !(one || w.options.fused && known) {
         return Ok(None);
     }

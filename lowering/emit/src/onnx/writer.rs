@@ -72,8 +72,8 @@ pub(super) struct Captures {
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) initializers: Vec<Bytes>,
-    /// Domains in use, except the standard one.
-    pub(super) domains: IndexSet<String>,
+    /// The domains in use, except the standard one, with their versions.
+    pub(super) domains: IndexMap<String, i64>,
     /// Files that still hold elements of constants.
     pub(super) files: IndexSet<String>,
     /// Used names, and the number of names that were derived from each.
@@ -731,7 +731,7 @@ impl<'a> Writer<'a> {
         attrs: Vec<AttributeProto>,
     ) -> String {
         const DOMAIN: &str = "com.microsoft";
-        self.model.domains.insert(DOMAIN.to_owned());
+        self.model.domains.entry(DOMAIN.to_owned()).or_insert(1);
         let mut node = self.node_proto(op_type, inputs, attrs);
         DOMAIN.clone_into(&mut node.domain);
         self.push(node, 1).remove(0)

@@ -20,6 +20,8 @@ mod writer;
 use crate::codes;
 use crate::entry;
 use crate::hlo::{Computations, Emitted, ReadData, Written, computations};
+use crate::write_op::OutputFormat;
+use crate::written::written;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, Diagnostic, Module, Registry, TensorType, Type};
 use optc_target::Target;
@@ -29,7 +31,7 @@ use writer::Writer;
 /// The module as StableHLO text; `registry` has the operations.
 ///
 /// # Errors
-/// A value that is not row-major, an instruction without an operation in StableHLO, data of a constant that cannot be
+/// A value that is not row-major, an instruction without an operation in StableHLO, an operation whose writer fails, data of a constant that cannot be
 /// read, no function, or functions that call each other in a cycle.
 pub fn emit(
     module: &Module,
@@ -38,6 +40,7 @@ pub fn emit(
     data: &ReadData<'_>,
 ) -> Result<Emitted, Box<Diagnostic>> {
     row_major(module)?;
+    let module = &*written(module, registry, OutputFormat::StableHlo)?;
     let made = computations(module, (registry, target), data, true)?;
     let by_name: IndexMap<&str, &Written> = made
         .computations
