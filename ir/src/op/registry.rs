@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub struct Registry {
     decls: IndexMap<&'static str, Arc<dyn OpDecl>>,
     checks: Vec<FuncCheck>,
-    /// What other crates keep about operations, each in a type of its own.
+    /// The facts about operations that other crates keep, each in a type of its own.
     extensions: IndexMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
@@ -47,7 +47,8 @@ impl Registry {
     pub fn add<T: Operation>(&mut self) {
         self.decls.insert(T::NAME, Arc::new(Declared::<T>::NEW));
     }
-    /// Changes what another crate keeps about operations in a type of its own. The first change is that of the default.
+    /// Changes the facts about operations that another crate keeps in a type of its own. The first change is that of the
+    /// default.
     pub fn extend<T: Clone + Default + Send + Sync + 'static>(
         &mut self,
         change: impl FnOnce(&mut T),
@@ -56,7 +57,7 @@ impl Registry {
         change(&mut value);
         self.extensions.insert(TypeId::of::<T>(), Arc::new(value));
     }
-    /// What another crate keeps about operations in a type of its own, if anything.
+    /// The facts about operations that another crate keeps in a type of its own, if there are any.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.extensions.get(&TypeId::of::<T>())?.downcast_ref()

@@ -108,23 +108,7 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     if one {
         (left.lead, right.lead) = (Vec::new(), Vec::new());
     }
-    // The batch may be inside only if both operands have the same rank.
-    let inside = left.batch_inside || right.batch_inside;
-    let dims = if inside {
-        left.lead.len().max(right.lead.len())
-    } else {
-        0
-    };
-    let mut given = Vec::with_capacity(2);
-    for source in [&left, &right] {
-        let name = w.name(source.value)?;
-        let from = w.tensor(source.value)?.dims.clone();
-        let to = w.dims(&source.extents(dims));
-        given.push(match from == to {
-            true => name,
-            false => reshaped(w, &name, &from, &to)?,
-        });
-    }
+    let given = as_read(w, [&left, &right])?;
     let mut attrs = Vec::new();
     for (source, [turned, inside]) in [
         (&left, ["transA", "transBatchA"]),
@@ -151,6 +135,28 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     let mut has = broadcast(&left.lead, &right.lead);
     has.extend([left.rows, right.columns]);
     with_dims(w, made, &has, &result).map(Some)
+}
+
+/// The operands of a product in the shapes that the operator reads.
+fn as_read(w: &mut Writer<'_>, [left, right]: [&OperandMatrices; 2]) -> Outcome<Vec<String>> {
+    // The batch may be inside only if both operands have the same rank.
+    let inside = left.batch_inside || right.batch_inside;
+    let dims = if inside {
+        left.lead.len().max(right.lead.len())
+    } else {
+        0
+    };
+    let mut given = Vec::with_capacity(2);
+    for source in [left, right] {
+        let name = w.name(source.value)?;
+        let from = w.tensor(source.value)?.dims.clone();
+        let to = w.dims(&source.extents(dims));
+        given.push(match from == to {
+            true => name,
+            false => reshaped(w, &name, &from, &to)?,
+        });
+    }
+    Ok(given)
 }
 
 /// A value of these extents, in the shape of a type.
