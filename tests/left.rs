@@ -113,56 +113,61 @@ fn of_models() {
     assert!(10 < count, "{count} models");
 }
 
+/// The extents of an operand before a transpose, and the transpose.
+type Operand<'a> = (&'a [u64], &'a [usize]);
+
 /// Products of transposed operands: what an operator of the target reads by itself is in no list.
 #[test]
 fn of_products() {
     // The extents of both operands before a transpose, and the transposes; `k` is summed.
-    let cases: [(&str, &[u64], &[usize], &[u64], &[usize]); 9] = [
+    let cases: [(&str, Operand<'_>, Operand<'_>); 9] = [
         (
             "right",
-            &[2, 3, 8, 40],
-            &[0, 1, 2, 3],
-            &[2, 3, 9, 40],
-            &[0, 1, 3, 2],
+            (&[2, 3, 8, 40], &[0, 1, 2, 3]),
+            (&[2, 3, 9, 40], &[0, 1, 3, 2]),
         ),
         (
             "left",
-            &[2, 3, 40, 8],
-            &[0, 1, 3, 2],
-            &[2, 3, 40, 9],
-            &[0, 1, 2, 3],
+            (&[2, 3, 40, 8], &[0, 1, 3, 2]),
+            (&[2, 3, 40, 9], &[0, 1, 2, 3]),
         ),
         (
             "both",
-            &[2, 3, 40, 8],
-            &[0, 1, 3, 2],
-            &[2, 3, 9, 40],
-            &[0, 1, 3, 2],
+            (&[2, 3, 40, 8], &[0, 1, 3, 2]),
+            (&[2, 3, 9, 40], &[0, 1, 3, 2]),
         ),
         (
             "heads",
-            &[1, 7, 3, 40],
-            &[0, 2, 1, 3],
-            &[1, 9, 3, 40],
-            &[0, 2, 3, 1],
+            (&[1, 7, 3, 40], &[0, 2, 1, 3]),
+            (&[1, 9, 3, 40], &[0, 2, 3, 1]),
         ),
         (
             "batches",
-            &[2, 7, 3, 40],
-            &[0, 2, 1, 3],
-            &[2, 9, 3, 40],
-            &[0, 2, 3, 1],
+            (&[2, 7, 3, 40], &[0, 2, 1, 3]),
+            (&[2, 9, 3, 40], &[0, 2, 3, 1]),
         ),
-        ("matrices", &[40, 8], &[1, 0], &[9, 40], &[1, 0]),
-        ("weights", &[2, 3, 8, 40], &[0, 1, 2, 3], &[9, 40], &[1, 0]),
-        ("turned", &[2, 3, 40, 8], &[0, 1, 3, 2], &[9, 40], &[1, 0]),
-        ("inside", &[5, 2, 40], &[1, 0, 2], &[40, 2, 9], &[1, 0, 2]),
+        ("matrices", (&[40, 8], &[1, 0]), (&[9, 40], &[1, 0])),
+        (
+            "weights",
+            (&[2, 3, 8, 40], &[0, 1, 2, 3]),
+            (&[9, 40], &[1, 0]),
+        ),
+        (
+            "turned",
+            (&[2, 3, 40, 8], &[0, 1, 3, 2]),
+            (&[9, 40], &[1, 0]),
+        ),
+        (
+            "inside",
+            (&[5, 2, 40], &[1, 0, 2]),
+            (&[40, 2, 9], &[1, 0, 2]),
+        ),
     ];
     let types = ["f32", "f16", "f64", "si32"];
-    for (case, left, p, right, q) in cases {
+    for (case, left, right) in cases {
         for ty in types {
             let name = format!("{case}-{ty}");
-            let text = product((left, p), (right, q), ty);
+            let text = product(left, right, ty);
             let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("left-{name}.ir"));
             std::fs::write(&path, text).unwrap();
             check(&path, &name);
@@ -171,7 +176,7 @@ fn of_products() {
 }
 
 /// A program that multiplies two transposed arguments.
-fn product((left, p): (&[u64], &[usize]), (right, q): (&[u64], &[usize]), ty: &str) -> String {
+fn product((left, p): Operand<'_>, (right, q): Operand<'_>, ty: &str) -> String {
     let turned =
         |shape: &[u64], perm: &[usize]| -> Vec<u64> { perm.iter().map(|&p| shape[p]).collect() };
     let (a, b) = (turned(left, p), turned(right, q));
