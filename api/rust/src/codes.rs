@@ -3,14 +3,26 @@
 use optc_ir::codes;
 
 pub use optc_check::CODES as FOLDS;
+#[cfg(any(
+    feature = "emit-onnx",
+    feature = "emit-hlo",
+    feature = "emit-stablehlo",
+    feature = "emit-linalg",
+    feature = "emit-pallas"
+))]
 pub use optc_emit::CODES as FORMATS;
+#[cfg(feature = "exec")]
 pub use optc_exec::CODES as EXECUTION;
+#[cfg(feature = "hlo")]
 pub use optc_hlo::CODES as HLO;
+#[cfg(feature = "interp")]
 pub use optc_interp::CODES as RUNNING;
 pub use optc_ir::CODES as PROGRAMS;
+#[cfg(feature = "onnx")]
 pub use optc_onnx::CODES as ONNX;
 pub use optc_ops::codes as operations;
 pub use optc_passes::CODES as PASSES;
+#[cfg(feature = "stablehlo")]
 pub use optc_stablehlo::CODES as STABLEHLO;
 pub use optc_tile::CODES as PLANS;
 

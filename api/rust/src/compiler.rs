@@ -6,13 +6,16 @@ use crate::input::read_file;
 use crate::program::Program;
 use crate::target::{self, Added};
 use optc_check::stats::Stats;
+#[cfg(feature = "emit")]
 use optc_emit::{OutputFormat, WriteOp};
-use optc_interp::DataSource;
 use optc_ir::size::SizeTable;
-use optc_ir::{Bindings, Diagnostic, Module, Operation, Registry, Tensor};
+#[cfg(feature = "emit")]
+use optc_ir::Operation;
+use optc_ir::{Bindings, Diagnostic, Module, Registry};
 use optc_passes::manager::{Hooks, Timing};
 use optc_passes::{Boundary, PassContext, PassList, Reports, Stage};
 use optc_target::Target;
+#[cfg(feature = "onnx")]
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,9 +35,11 @@ pub struct Compiler {
     /// True if remarks name the options that were tried, which takes several more searches.
     pub explain_remarks: bool,
     /// The operators of ONNX models that stay whole although operations could replace them.
+    #[cfg(feature = "onnx")]
     pub whole_operators: optc_onnx::Whole,
     /// The nodes of ONNX models that stay unchanged, by name, or by the name of the first output for a node without a
     /// name.
+    #[cfg(feature = "onnx")]
     pub held_nodes: BTreeSet<Arc<str>>,
 }
 
@@ -67,7 +72,9 @@ impl Compiler {
             boundary: Boundary::default(),
             bindings: Bindings::default(),
             explain_remarks: false,
+            #[cfg(feature = "onnx")]
             whole_operators: optc_onnx::Whole::None,
+            #[cfg(feature = "onnx")]
             held_nodes: BTreeSet::new(),
         }
     }
@@ -83,6 +90,7 @@ impl Compiler {
         Arc::make_mut(&mut self.registry)
     }
 
+    #[cfg(feature = "emit")]
     /// Sets how a format writes an operation: as operations that the format has. An operation with an expression or a
     /// composition needs no writer, since every format writes these.
     ///
@@ -207,8 +215,7 @@ impl Compiler {
     /// # Errors
     /// The text is refused.
     pub fn parse(&self, name: &str, text: &str) -> Result<Program, Error> {
-        let options = self.onnx_options();
-        let program = Program::read(name, text.as_bytes(), Some(Format::Ir), &options, false);
+        let program = self.read_unverified(name, text.as_bytes(), Some(Format::Ir), false);
         self.verified(program).remove(0)
     }
 
@@ -221,21 +228,7 @@ impl Compiler {
         from: Option<Format>,
         split: bool,
     ) -> Vec<Result<Program, Error>> {
-        self.verified(Program::read(
-            name,
-            bytes,
-            from,
-            &self.onnx_options(),
-            split,
-        ))
-    }
-
-    fn onnx_options(&self) -> optc_onnx::Options {
-        optc_onnx::Options {
-            name: None,
-            whole: self.whole_operators,
-            held: self.held_nodes.clone(),
-        }
+        self.verified(self.read_unverified(name, bytes, from, split))
     }
 
     fn verified(&self, programs: Vec<Result<Program, Error>>) -> Vec<Result<Program, Error>> {
@@ -371,12 +364,13 @@ impl Compiler {
     ///
     /// # Errors
     /// The inputs do not fit, external data is absent, an operation cannot be executed.
+    #[cfg(feature = "interp")]
     pub fn run(
         &self,
         program: &Program,
-        inputs: &indexmap::IndexMap<String, Tensor>,
-        data: &dyn DataSource,
-    ) -> Result<indexmap::IndexMap<String, Tensor>, Error> {
+        inputs: &indexmap::IndexMap<String, optc_ir::Tensor>,
+        data: &dyn optc_interp::DataSource,
+    ) -> Result<indexmap::IndexMap<String, optc_ir::Tensor>, Error> {
         let entry = program.entry().map_or("main", |f| &*f.name);
         let (module, registry) = (&program.module, &*self.registry);
         optc_interp::run_reference(module, registry, entry, inputs, data, &Bindings::default())

@@ -35,8 +35,10 @@ mod compiler;
 mod error;
 mod format;
 mod input;
+#[cfg(feature = "json")]
 mod json;
 mod output;
+#[cfg(feature = "draw")]
 mod picture;
 mod program;
 mod stored;
@@ -47,10 +49,12 @@ pub use compiler::{Compiler, Report};
 pub use error::Error;
 pub use format::Format;
 pub use input::{MAX_FILE_BYTES, MAX_STREAM_BYTES, read_file, read_stream, read_text};
+#[cfg(feature = "json")]
 pub use json::to_json;
 pub use output::{
     copy_aside, distinct_outputs, output_place, remove_drafts, write_aside, write_files,
 };
+#[cfg(feature = "draw")]
 pub use picture::{State, arena_to_svg, layouts_to_svg, to_dot, to_svg};
 pub use program::Program;
 pub use stored::Stored;
@@ -58,6 +62,7 @@ pub use target::{default_target, find_target};
 
 pub use optc_check::MemoryUse;
 pub use optc_check::stats::{Polynomials, Stats, bound_sizes};
+#[cfg(feature = "emit")]
 pub use optc_emit::{OutputFormat, WriteOp};
 pub use optc_ir::{
     Attr, AttrDict, Attributes, Axes, Bindings, Call, Code, CodeName, DType, Data, Dense,
@@ -128,6 +133,7 @@ pub mod memory {
 }
 
 /// Execution: programs run in buffers with the layouts of their types, and conversions between layouts.
+#[cfg(feature = "exec")]
 pub mod exec {
     pub use optc_exec::{
         ConversionError, ConversionOptions, ConversionPlan, ExecOptions, Executable, ISA_VARIABLE,
@@ -136,8 +142,11 @@ pub mod exec {
 }
 
 /// HLO text: read as a tree, from which the front end makes a [`Module`], and written from a module.
+#[cfg(any(feature = "hlo", feature = "emit-hlo"))]
 pub mod hlo {
+    #[cfg(feature = "emit-hlo")]
     pub use optc_emit::hlo::{Emitted, ReadData, emit};
+    #[cfg(feature = "hlo")]
     pub use optc_hlo::{
         Attrs, Computation, HloModule, Instruction, PrintedComputation, PrintedInstruction,
         Strictness, parse, print, printed,
@@ -145,24 +154,30 @@ pub mod hlo {
 }
 
 /// MLIR text in the dialects of upstream, written from a module of known sizes.
+#[cfg(feature = "emit-linalg")]
 pub mod linalg {
-    pub use optc_emit::hlo::ReadData;
+    pub use optc_emit::ReadData;
     pub use optc_emit::linalg::emit;
 }
 
 /// StableHLO text, written from a module whose values are row-major.
+#[cfg(feature = "emit-stablehlo")]
 pub mod stablehlo {
     pub use optc_emit::hlo::{Emitted, ReadData};
     pub use optc_emit::stablehlo::emit;
 }
 
 /// ONNX models, written from a module whose values are row-major.
+#[cfg(any(feature = "onnx", feature = "emit-onnx"))]
 pub mod onnx {
+    #[cfg(feature = "emit-onnx")]
     pub use optc_emit::onnx::{Emitted, Options, ReadData, emit, files_of, unread};
+    #[cfg(feature = "onnx")]
     pub use optc_onnx::Whole;
 }
 
 /// Python with Pallas kernels, written from a module with a plan.
+#[cfg(feature = "emit-pallas")]
 pub mod pallas {
     pub use optc_emit::pallas::emit;
 }
@@ -176,6 +191,7 @@ pub mod check {
 }
 
 /// Smaller programs on which a test still fails.
+#[cfg(feature = "reduce")]
 pub mod reduce {
     pub use optc_reduce::{Reduced, reduce};
 }
@@ -191,6 +207,7 @@ pub mod passes {
 }
 
 /// The two oracles, which run programs slowly and plainly: on logical tensors, or on poisoned buffers.
+#[cfg(feature = "interp")]
 pub mod interp {
     pub use optc_compare::npz;
     pub use optc_compare::{

@@ -1,10 +1,10 @@
 //! Programs: a module together with its origin.
 
 use crate::codes;
+use crate::compiler::Compiler;
 use crate::error::{Error, render_all};
 use crate::format::{Format, foreign};
 use optc_ir::{Diagnostic, Func, Module, Span};
-use optc_onnx as onnx;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,24 +38,6 @@ impl Program {
             diagnostics: Vec::new(),
             source: Arc::from(""),
             offset: 0,
-        }
-    }
-
-    /// Reads one input without verifying it; with `split`, the modules between `// -----` separately.
-    pub(crate) fn read(
-        name: &str,
-        bytes: &[u8],
-        from: Option<Format>,
-        options: &onnx::Options,
-        split: bool,
-    ) -> Vec<Result<Program, Error>> {
-        let format = from.map_or_else(|| Format::detect(name, bytes), Ok);
-        match format {
-            Err(diag) => vec![Err(Error::about(name, *diag))],
-            Ok(Format::Hlo) => vec![read_hlo(name, bytes)],
-            Ok(Format::Onnx) => vec![read_onnx(name, bytes, options)],
-            Ok(Format::StableHlo) => vec![read_stablehlo(name, bytes)],
-            Ok(Format::Ir) => read_text(name, bytes, split),
         }
     }
 
@@ -105,6 +87,31 @@ impl Program {
     }
 }
 
+impl Compiler {
+    /// Reads one input without verifying it; with `split`, the modules between `// -----` separately.
+    pub(crate) fn read_unverified(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        from: Option<Format>,
+        split: bool,
+    ) -> Vec<Result<Program, Error>> {
+        let format = from.map_or_else(|| Format::detect(name, bytes), Ok);
+        match format {
+            Err(diag) => vec![Err(Error::about(name, *diag))],
+            Ok(Format::Ir) => read_text(name, bytes, split),
+            #[cfg(feature = "hlo")]
+            Ok(Format::Hlo) => vec![read_hlo(name, bytes)],
+            #[cfg(feature = "onnx")]
+            Ok(Format::Onnx) => vec![read_onnx(name, bytes, self)],
+            #[cfg(feature = "stablehlo")]
+            Ok(Format::StableHlo) => vec![read_stablehlo(name, bytes)],
+            #[cfg(not(all(feature = "hlo", feature = "onnx", feature = "stablehlo")))]
+            Ok(format) => vec![Err(without_front_end(name, format))],
+        }
+    }
+}
+
 fn place(mut diag: Diagnostic, source: &str, offset: usize) -> Diagnostic {
     let labels = std::mem::take(&mut diag.labels);
     for (span, text) in labels {
@@ -130,6 +137,15 @@ fn place(mut diag: Diagnostic, source: &str, offset: usize) -> Diagnostic {
     diag
 }
 
+/// The refusal of a format whose front end is left out of this build.
+#[cfg(not(all(feature = "hlo", feature = "onnx", feature = "stablehlo")))]
+fn without_front_end(name: &str, format: Format) -> Error {
+    let message = format!("found the format `{format}`, which this build of optc does not read");
+    let hint = format!("the feature `{format}` of the crate `optc` reads it");
+    let diag = Diagnostic::error(codes::FORMAT_UNSUPPORTED, message);
+    Error::about(name, diag.hint(hint))
+}
+
 /// The bytes as text.
 fn decoded(name: &str, bytes: &[u8]) -> Result<Arc<str>, Error> {
     std::str::from_utf8(bytes).map(Arc::from).map_err(|e| {
@@ -139,12 +155,14 @@ fn decoded(name: &str, bytes: &[u8]) -> Result<Arc<str>, Error> {
     })
 }
 
+#[cfg(feature = "hlo")]
 fn read_hlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
     let source = decoded(name, bytes)?;
     let import = optc_hlo::import(&source).map(|import| (import.module, import.diags));
     imported(Format::Hlo, name, source, import)
 }
 
+#[cfg(feature = "stablehlo")]
 fn read_stablehlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
     let source = decoded(name, bytes)?;
     let import = optc_stablehlo::import(&source).map(|import| (import.module, import.diags));
@@ -152,6 +170,7 @@ fn read_stablehlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
 }
 
 /// The result of a front end for text.
+#[cfg(any(feature = "hlo", feature = "stablehlo"))]
 fn imported(
     format: Format,
     name: &str,
@@ -217,15 +236,17 @@ fn read_part(name: &str, source: &Arc<str>, offset: usize, part: &str) -> Result
     }
 }
 
-fn read_onnx(name: &str, bytes: &[u8], options: &onnx::Options) -> Result<Program, Error> {
+#[cfg(feature = "onnx")]
+fn read_onnx(name: &str, bytes: &[u8], compiler: &Compiler) -> Result<Program, Error> {
     let file = Path::new(name)
         .file_name()
         .map(|f| f.to_string_lossy().into_owned());
-    let options = onnx::Options {
+    let options = optc_onnx::Options {
         name: file,
-        ..options.clone()
+        whole: compiler.whole_operators,
+        held: compiler.held_nodes.clone(),
     };
-    let import = onnx::import(bytes, &options);
+    let import = optc_onnx::import(bytes, &options);
     let import = import.map_err(|diagnostics| Error {
         diagnostics,
         file: name.to_owned(),

@@ -21,19 +21,38 @@
 //! - `unwritten.rs`: a writer of an operation ends where a fact is missing, and the next one is tried.
 
 mod codes;
+#[cfg(feature = "hlo")]
+#[cfg_attr(
+    not(feature = "stablehlo"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "StableHLO is written from more of what an instruction knows"
+    )
+)]
 pub mod hlo;
+#[cfg(feature = "linalg")]
 pub mod linalg;
+#[cfg(feature = "onnx")]
 pub mod onnx;
+#[cfg(feature = "pallas")]
 pub mod pallas;
+#[cfg(feature = "stablehlo")]
 pub mod stablehlo;
+#[cfg(any(feature = "hlo", feature = "linalg"))]
 mod unwritten;
 mod write_op;
+#[cfg(any(feature = "onnx", feature = "hlo"))]
 mod written;
 
 pub use codes::CODES;
 pub use write_op::{OutputFormat, WriteOp, write_in};
 
-use optc_ir::{Diagnostic, Module};
+use optc_ir::{DType, Diagnostic, Module};
+
+/// A reader of constant data: file, offset and length in bytes, and element type, as in
+/// `#hbir.external<"file", offset, length>`. The text of a failure names the file.
+pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + 'a;
 
 /// The function at which a module starts: `@main`, else the first one.
 fn entry(module: &Module) -> Result<usize, Box<Diagnostic>> {

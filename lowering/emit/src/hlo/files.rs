@@ -1,15 +1,11 @@
 //! The files that hold the elements of constants.
 
-use crate::codes;
+use crate::{ReadData, codes};
 use indexmap::IndexMap;
 use optc_ir::analysis::Uses;
 use optc_ir::op::{OpRef, Operation};
-use optc_ir::{Attr, DType, Diagnostic, Func, Module, OpData};
+use optc_ir::{Attr, Diagnostic, Func, Module, OpData};
 use optc_ops::Constant;
-
-/// A reader of constant data: file, offset and length in bytes, and element type, as in
-/// `#hbir.external<"file", offset, length>`. The text of a failure names the file.
-pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + 'a;
 
 /// A file, an offset and a length.
 pub(super) type FileRange = (String, u64, u64);

@@ -37,12 +37,12 @@ mod sizes;
 mod tuple;
 mod windows;
 
+pub use crate::ReadData;
 use crate::entry;
 use crate::write_op::OutputFormat;
 use crate::written::written;
 pub(crate) use attrs::{attr, ints};
 use files::Files;
-pub use files::ReadData;
 use func::Writer;
 pub(crate) use func::escaped;
 use indexmap::{IndexMap, IndexSet};

@@ -48,7 +48,7 @@ mod types;
 mod windows;
 mod writer;
 
-use crate::hlo::ReadData;
+use crate::ReadData;
 use mem::{Mem, Outcome};
 use optc_ir::analysis::Uses;
 use optc_ir::op::Structure;

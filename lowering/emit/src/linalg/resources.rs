@@ -2,8 +2,7 @@
 
 use super::mem::Outcome;
 use super::stored::{Stored, StoredDim};
-use crate::codes;
-use crate::hlo::ReadData;
+use crate::{ReadData, codes};
 use indexmap::IndexMap;
 use optc_ir::attr::Dense;
 use optc_ir::{DType, Diagnostic, Span};

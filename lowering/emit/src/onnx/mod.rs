@@ -25,6 +25,7 @@ mod turned;
 mod valid;
 mod writer;
 
+pub use crate::ReadData;
 use crate::write_op::OutputFormat;
 use crate::written::{MARK, written};
 use crate::{codes, entry};
@@ -50,7 +51,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 pub use valid::files_of;
 use writer::{MAX_GRAPHS, Outcome, Writer};
-pub use writer::{Options, ReadData, unread};
+pub use writer::{Options, unread};
 
 /// The opset of a program that does not come from a model.
 const OPSET: i64 = 21;

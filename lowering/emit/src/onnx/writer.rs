@@ -5,7 +5,7 @@
 
 use super::attrs;
 use super::dense::{external, tensor_proto, transposed};
-use crate::codes;
+use crate::{ReadData, codes};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::op::{OpRef, Operation};
@@ -33,9 +33,6 @@ pub struct Options {
     /// True if a rearrangement that amounts to a `DepthToSpace` is written as one.
     pub pixel_shuffles: bool,
 }
-
-/// A reader of constant data: file, offset and length in bytes, and element type.
-pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + 'a;
 
 /// A splat constant of at most this many elements is written as a tensor with all of them.
 const MOST_SPLAT: u64 = 1 << 14;
