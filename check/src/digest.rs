@@ -1,7 +1,7 @@
 //! Digests by which a certificate names its programs.
 
+use crate::sha256::sha256;
 use optc_ir::{Module, text};
-use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 /// The SHA-256 of a program's printed text. Comments, locations and the order of attributes in a file do not matter;
@@ -19,7 +19,7 @@ impl Digest {
     /// The digest of the printed text of a module.
     #[must_use]
     pub fn of_text(text: &str) -> Digest {
-        Digest(Sha256::digest(text.as_bytes()).into())
+        Digest(sha256(text.as_bytes()))
     }
 
     /// Reads 64 hexadecimal digits.

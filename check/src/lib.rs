@@ -1,6 +1,8 @@
 //! Judges the output of the passes: whether a fold computes what the original does, whether a target accepts the
 //! layouts, and how many bytes the program still moves.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! Nothing here is shared with the search: `passes` depends on this crate, and this crate depends on no pass.
 //!
 //! For example, let a fold turn a transpose into a view. [`validate()`] proves that both programs return the same elements,
@@ -35,6 +37,7 @@ pub mod pieces;
 mod ports;
 mod reader;
 mod runs;
+mod sha256;
 mod site;
 mod slower;
 pub mod stats;

@@ -1,5 +1,7 @@
 //! Comparison of programs and of what they compute: the inputs, the results, and the tolerance between them.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! For example, let a program be folded. [`equivalent()`] makes inputs from a seed, runs both programs on them by the
 //! oracles of `optc-interp`, and compares each result of the second with that of the first.
 //!

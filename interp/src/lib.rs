@@ -1,6 +1,8 @@
 //! The two oracles of optc. They run programs slowly and plainly, so that the output of passes can be checked against
 //! them.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! [`run_reference`] computes on logical tensors. [`run_naive`] keeps every value in a flat, poisoned buffer of its
 //! layout's size and addresses it by an index formula of its own. An illegal view therefore shows as a wrong result or
 //! as a read of poison. Neither shares code with the layout algebra.

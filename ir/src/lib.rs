@@ -1,5 +1,7 @@
 //! The SSA IR of optc: types, operations, text form, verifier, diagnostics.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! The IR does no input or output; front ends and tools hand it text and bytes.
 //!
 //! After `verify` returns `Ok` no later stage panics. No file of this crate names an operation: the compiler knows a
@@ -32,6 +34,7 @@ mod mini_float;
 pub mod module;
 pub mod op;
 mod render;
+pub mod short_float;
 mod site;
 pub mod size;
 pub mod size_flow;

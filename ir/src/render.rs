@@ -2,17 +2,18 @@
 
 use crate::diag::{Diagnostic, Position, position};
 use crate::span::Span;
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::fmt::Write;
 
 /// The width in columns to which lines of the source are cut.
+#[cfg(feature = "excerpts")]
 const WIDTH: usize = 160;
 
 /// The largest distance in lines of two places that are shown in one excerpt.
 const TOGETHER: usize = 3;
 
 /// The diagnostic as text: `file:line:column: error[code]: message`, the source lines with every place marked, further
-/// places, then the notes. The text ends with a line break.
+/// places, then the notes. Without the feature `excerpts` there are places in place of source lines. The text ends with
+/// a line break.
 #[must_use]
 pub fn render(diag: &Diagnostic, file: &str, source: &str) -> String {
     let mut out = String::new();
@@ -26,7 +27,7 @@ pub fn render(diag: &Diagnostic, file: &str, source: &str) -> String {
             let at = &first.places[0].at;
             let (line, column) = (at.line, at.column);
             let _ = writeln!(out, "{file}:{line}:{column}: {word}[{code}]: {message}");
-            first.render(&mut out, source, AnnotationKind::Primary);
+            first.render(&mut out, source, true);
         }
     }
     for excerpt in excerpts.iter_mut().skip(1) {
@@ -34,7 +35,7 @@ pub fn render(diag: &Diagnostic, file: &str, source: &str) -> String {
         let (line, column) = (place.at.line, place.at.column);
         let label = std::mem::take(&mut place.label);
         let _ = writeln!(out, "{file}:{line}:{column}: {label}");
-        excerpt.render(&mut out, source, AnnotationKind::Context);
+        excerpt.render(&mut out, source, false);
     }
     for note in &diag.notes {
         let word = if note.starts_with("hint: ") {
@@ -50,6 +51,10 @@ pub fn render(diag: &Diagnostic, file: &str, source: &str) -> String {
 /// A place and its label.
 struct Label<'a> {
     at: Position<'a>,
+    #[cfg_attr(
+        not(feature = "excerpts"),
+        expect(dead_code, reason = "only an excerpt marks the whole span")
+    )]
     span: Span,
     label: &'a str,
 }
@@ -86,8 +91,15 @@ fn excerpts<'a>(labels: &'a [(Span, String)], source: &'a str) -> Vec<Excerpt<'a
 }
 
 impl Excerpt<'_> {
-    /// Renders the lines with their numbers and a mark under each place; the mark of the first place is of kind `main`.
-    fn render(&self, out: &mut String, source: &str, main: AnnotationKind) {
+    /// Renders the lines with their numbers and a mark under each place; the first place may be the main one.
+    #[cfg(feature = "excerpts")]
+    fn render(&self, out: &mut String, source: &str, has_main: bool) {
+        use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+        let main = match has_main {
+            true => AnnotationKind::Primary,
+            false => AnnotationKind::Context,
+        };
         let lines = self.places.iter().map(|p| (p.at.start, p.at.line));
         let (start, line) = lines.min().unwrap_or((0, 1));
         let ends = self.places.iter().map(|p| p.at.start + p.at.text.len());
@@ -112,9 +124,19 @@ impl Excerpt<'_> {
             let _ = writeln!(out, "{}", line.trim_end());
         }
     }
+
+    /// Renders the places with their labels.
+    #[cfg(not(feature = "excerpts"))]
+    fn render(&self, out: &mut String, _source: &str, _has_main: bool) {
+        for place in self.places.iter().filter(|place| !place.label.is_empty()) {
+            let (line, column) = (place.at.line, place.at.column);
+            let _ = writeln!(out, "  {line}:{column}: {}", place.label);
+        }
+    }
 }
 
 /// The start of the character that contains a byte.
+#[cfg(feature = "excerpts")]
 fn floor(source: &str, mut byte: usize) -> usize {
     while !source.is_char_boundary(byte) {
         byte -= 1;

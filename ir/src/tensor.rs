@@ -3,8 +3,8 @@
 //! Example: a `tensor<2x3xf16>` has the shape `[2, 3]` and six row-major elements, which are held as `f32` and are
 //! exact in `f16`.
 
+use crate::short_float::{bf16_bits, bf16_bits_of_single, bf16_number, f16_bits, f16_number};
 use crate::types::{DType, Sign};
-use half::{bf16, f16};
 use std::ops::Range;
 use thiserror::Error;
 
@@ -170,8 +170,8 @@ pub fn saturate(x: f64, dtype: DType) -> i128 {
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
 pub fn round_float(x: f64, dtype: DType) -> f32 {
     match dtype {
-        DType::F16 => f16::from_f64(x).to_f32(),
-        DType::BF16 => bf16::from_f64(x).to_f32(),
+        DType::F16 => f16_number(f16_bits(x)),
+        DType::BF16 => bf16_number(bf16_bits(x)),
         DType::F64 | DType::F32 | DType::Int { .. } => x as f32,
         DType::Mini(_) | DType::Complex64 | DType::Complex128 => x as f32,
     }
@@ -621,12 +621,12 @@ impl Tensor {
             ),
             DType::F16 => Data::F32(
                 chunks
-                    .map(|c| f16::from_le_bytes([c[0], c[1]]).to_f32())
+                    .map(|c| f16_number(u16::from_le_bytes([c[0], c[1]])))
                     .collect(),
             ),
             DType::BF16 => Data::F32(
                 chunks
-                    .map(|c| bf16::from_le_bytes([c[0], c[1]]).to_f32())
+                    .map(|c| bf16_number(u16::from_le_bytes([c[0], c[1]])))
                     .collect(),
             ),
             DType::Int { .. } => Data::I64(
@@ -649,11 +649,11 @@ impl Tensor {
             (Data::F64(v), _) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
             (Data::F32(v), DType::F16) => v
                 .iter()
-                .flat_map(|&x| f16::from_f32(x).to_le_bytes())
+                .flat_map(|&x| f16_bits(x.into()).to_le_bytes())
                 .collect(),
             (Data::F32(v), DType::BF16) => v
                 .iter()
-                .flat_map(|&x| bf16::from_f32(x).to_le_bytes())
+                .flat_map(|&x| bf16_bits_of_single(x).to_le_bytes())
                 .collect(),
             (Data::F32(v), _) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
             (Data::I64(v), dtype) => {

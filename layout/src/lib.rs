@@ -1,5 +1,7 @@
 //! Layouts: the places of a tensor's elements in memory, and the test whether a rearrangement of them is free.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! A [`Layout`] is a function from logical indices to offsets, its [`Placement`], together with the [`Notation`] in
 //! which it was written. [`is_view`] decides exactly whether a chain of reshapes and transposes leaves a buffer
 //! unchanged, and [`propagate`] returns the layout of the result for which it does.

@@ -1,5 +1,7 @@
 //! The operations of the `hbir` dialect, one file an operation.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! For example, `softmax.rs` has the struct `Softmax` with its attribute `axis` (-1 when absent), the constraints
 //! `softmax-c1` (floats) and `softmax-c2` (an axis of the operand), the computation in `f64`, and its loops: the one
 //! along the axis may be computed online.

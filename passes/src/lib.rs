@@ -1,6 +1,8 @@
 //! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `elide-copies`, `normalize-layouts`,
 //! `bufferize`, `plan-memory`, and their manager.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! A pass knows an operation by its declaration, or by its struct if a rule is about it. No pass reads a clock; limits
 //! count nodes and rounds. `pass.rs` and `manager.rs` name no pass: the options, rules and report of a pass are types
 //! of its own.

@@ -1,5 +1,7 @@
 //! Smaller programs on which a test still fails.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! Example: a test fails on a model of 2,000 operations because one `softmax` has the axis 3. [`reduce`] finds the program
 //! of one argument and this softmax, with extents of 1.
 //!

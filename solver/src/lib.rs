@@ -1,5 +1,7 @@
 //! Minimises a sum of cost tables over variables with finite domains.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! For example, let `a`, `b` and `c` be three values that each lie row-major (state 0) or column-major (state 1). `a` is
 //! given row-major and `c` is wanted column-major; a conversion of `a` to `b` moves 10 bytes, one of `b` to `c` 4.
 //!

@@ -1,5 +1,7 @@
 //! Targets: for each operation the unit that runs it, and the layouts of its operands and results.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! A target is a TOML file. It names operations by their family (see `OpDecl::family`). A family without a row is a
 //! barrier: row-major in, row-major out.
 //!

@@ -1,5 +1,7 @@
 //! Tiles: the part of each value that one program of a grid works on.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! A *group* is a set of operations that run together, once per program of a *grid*. Each operation has a tile of its
 //! own for each result ([`Tile`]): for each dimension the start, an expression over the indices of the grid ([`Expr`]),
 //! and the extent. The plan is kept in attributes, see [`plan`]. [`block`] has the same notions in Pallas's vocabulary.

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::format::Format;
 use crate::input::read_file;
-use crate::program::Program;
+use crate::program::{self, Program};
 use crate::target::{self, Added};
 use optc_check::stats::Stats;
 #[cfg(feature = "emit")]
@@ -229,6 +229,35 @@ impl Compiler {
         split: bool,
     ) -> Vec<Result<Program, Error>> {
         self.verified(self.read_unverified(name, bytes, from, split))
+    }
+
+    /// Reads one input without verifying it; with `split`, the modules between `// -----` separately.
+    fn read_unverified(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        from: Option<Format>,
+        split: bool,
+    ) -> Vec<Result<Program, Error>> {
+        match from.map_or_else(|| Format::detect(name, bytes), Ok) {
+            Err(diag) => vec![Err(Error::about(name, *diag))],
+            Ok(Format::Ir) => program::read_text(name, bytes, split),
+            #[cfg(feature = "hlo")]
+            Ok(Format::Hlo) => vec![program::read_hlo(name, bytes)],
+            #[cfg(feature = "onnx")]
+            Ok(Format::Onnx) => {
+                let options = optc_onnx::Options {
+                    name: None,
+                    whole: self.whole_operators,
+                    held: self.held_nodes.clone(),
+                };
+                vec![program::read_onnx(name, bytes, options)]
+            }
+            #[cfg(feature = "stablehlo")]
+            Ok(Format::StableHlo) => vec![program::read_stablehlo(name, bytes)],
+            #[cfg(not(all(feature = "hlo", feature = "onnx", feature = "stablehlo")))]
+            Ok(format) => vec![Err(program::without_front_end(name, format))],
+        }
     }
 
     fn verified(&self, programs: Vec<Result<Program, Error>>) -> Vec<Result<Program, Error>> {

@@ -1,7 +1,6 @@
 //! Programs: a module together with its origin.
 
 use crate::codes;
-use crate::compiler::Compiler;
 use crate::error::{Error, render_all};
 use crate::format::{Format, foreign};
 use optc_ir::{Diagnostic, Func, Module, Span};
@@ -87,31 +86,6 @@ impl Program {
     }
 }
 
-impl Compiler {
-    /// Reads one input without verifying it; with `split`, the modules between `// -----` separately.
-    pub(crate) fn read_unverified(
-        &self,
-        name: &str,
-        bytes: &[u8],
-        from: Option<Format>,
-        split: bool,
-    ) -> Vec<Result<Program, Error>> {
-        let format = from.map_or_else(|| Format::detect(name, bytes), Ok);
-        match format {
-            Err(diag) => vec![Err(Error::about(name, *diag))],
-            Ok(Format::Ir) => read_text(name, bytes, split),
-            #[cfg(feature = "hlo")]
-            Ok(Format::Hlo) => vec![read_hlo(name, bytes)],
-            #[cfg(feature = "onnx")]
-            Ok(Format::Onnx) => vec![read_onnx(name, bytes, self)],
-            #[cfg(feature = "stablehlo")]
-            Ok(Format::StableHlo) => vec![read_stablehlo(name, bytes)],
-            #[cfg(not(all(feature = "hlo", feature = "onnx", feature = "stablehlo")))]
-            Ok(format) => vec![Err(without_front_end(name, format))],
-        }
-    }
-}
-
 fn place(mut diag: Diagnostic, source: &str, offset: usize) -> Diagnostic {
     let labels = std::mem::take(&mut diag.labels);
     for (span, text) in labels {
@@ -139,7 +113,7 @@ fn place(mut diag: Diagnostic, source: &str, offset: usize) -> Diagnostic {
 
 /// The refusal of a format whose front end is left out of this build.
 #[cfg(not(all(feature = "hlo", feature = "onnx", feature = "stablehlo")))]
-fn without_front_end(name: &str, format: Format) -> Error {
+pub(crate) fn without_front_end(name: &str, format: Format) -> Error {
     let message = format!("found the format `{format}`, which this build of optc does not read");
     let hint = format!("the feature `{format}` of the crate `optc` reads it");
     let diag = Diagnostic::error(codes::FORMAT_UNSUPPORTED, message);
@@ -155,15 +129,17 @@ fn decoded(name: &str, bytes: &[u8]) -> Result<Arc<str>, Error> {
     })
 }
 
+/// Reads HLO text.
 #[cfg(feature = "hlo")]
-fn read_hlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
+pub(crate) fn read_hlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
     let source = decoded(name, bytes)?;
     let import = optc_hlo::import(&source).map(|import| (import.module, import.diags));
     imported(Format::Hlo, name, source, import)
 }
 
+/// Reads StableHLO text.
 #[cfg(feature = "stablehlo")]
-fn read_stablehlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
+pub(crate) fn read_stablehlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
     let source = decoded(name, bytes)?;
     let import = optc_stablehlo::import(&source).map(|import| (import.module, import.diags));
     imported(Format::StableHlo, name, source, import)
@@ -195,7 +171,8 @@ fn imported(
     }
 }
 
-fn read_text(name: &str, bytes: &[u8], split: bool) -> Vec<Result<Program, Error>> {
+/// Reads optc's own text; with `split`, the modules between `// -----` separately.
+pub(crate) fn read_text(name: &str, bytes: &[u8], split: bool) -> Vec<Result<Program, Error>> {
     let source = match decoded(name, bytes) {
         Ok(source) => source,
         Err(error) => return vec![Err(error)],
@@ -236,16 +213,15 @@ fn read_part(name: &str, source: &Arc<str>, offset: usize, part: &str) -> Result
     }
 }
 
+/// Reads an ONNX model.
 #[cfg(feature = "onnx")]
-fn read_onnx(name: &str, bytes: &[u8], compiler: &Compiler) -> Result<Program, Error> {
-    let file = Path::new(name)
-        .file_name()
-        .map(|f| f.to_string_lossy().into_owned());
-    let options = optc_onnx::Options {
-        name: file,
-        whole: compiler.whole_operators,
-        held: compiler.held_nodes.clone(),
-    };
+pub(crate) fn read_onnx(
+    name: &str,
+    bytes: &[u8],
+    mut options: optc_onnx::Options,
+) -> Result<Program, Error> {
+    let file = Path::new(name).file_name();
+    options.name = file.map(|f| f.to_string_lossy().into_owned());
     let import = optc_onnx::import(bytes, &options);
     let import = import.map_err(|diagnostics| Error {
         diagnostics,

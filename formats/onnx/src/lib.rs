@@ -1,5 +1,7 @@
 //! The protobuf messages of `onnx.proto`, written by hand for the fields that reading and writing need.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! Tensors and subgraphs stay undecoded bytes that share the model's buffer. Their place in the file is thus known, and
 //! nesting costs no recursion.
 #![expect(

@@ -1,5 +1,7 @@
 //! The HLO text front end: reads XLA's textual modules as [`HloModule`]s and programs.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! [`parse`] reads the text of a whole module, as XLA prints it for any backend, optimized or not. [`print()`] writes
 //! it in XLA's canonical form, and [`import`] converts it to the IR with the text's layouts. This crate reads no files.
 //!

@@ -4,7 +4,7 @@ use crate::codes;
 use crate::cursor::{Cursor, MAX_DEPTH, Parsed};
 use crate::error::HloError;
 use crate::import::types::dtype;
-use half::{bf16, f16};
+use optc_ir::short_float::{bf16_bits, f16_bits};
 use optc_ir::{DType, MiniFloat};
 use optc_layout::{XlaArray, XlaShape, XlaType};
 
@@ -250,8 +250,8 @@ fn float(text: &str, element: XlaType) -> Option<Vec<u8>> {
             .filter(|y| y.is_finite() || !x.is_finite())?
             .to_le_bytes()
             .to_vec(),
-        XlaType::F16 if fits(65519.99) => f16::from_f64(x).to_le_bytes().to_vec(),
-        XlaType::Bf16 if fits(3.396e38) => bf16::from_f64(x).to_le_bytes().to_vec(),
+        XlaType::F16 if fits(65519.99) => f16_bits(x).to_le_bytes().to_vec(),
+        XlaType::Bf16 if fits(3.396e38) => bf16_bits(x).to_le_bytes().to_vec(),
         XlaType::F16 | XlaType::Bf16 => return None,
         _ => match dtype(element) {
             Some(DType::Mini(small)) => vec![mini(x, small)?],

@@ -1,5 +1,7 @@
 //! The ONNX front end: converts the bytes of a model to a module and remarks.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! The import is literal: each node becomes the corresponding operation, or a few operations, or an
 //! `hbir.opaque` that keeps its attributes. Small constants are written into the program; larger ones refer to the
 //! bytes of the model or of its external data, which may be absent. Values that depend only on constants and shapes are

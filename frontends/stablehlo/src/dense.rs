@@ -4,7 +4,7 @@ use crate::aliases::Aliases;
 use crate::codes;
 use crate::cursor::{Cursor, Parsed, wrong};
 use crate::types::shortened;
-use half::{bf16, f16};
+use optc_ir::short_float::{bf16_bits, f16_bits};
 use optc_ir::{DType, Span};
 
 /// The elements of a constant, row-major, little-endian, each in whole bytes.
@@ -196,8 +196,8 @@ fn float(text: &str, dtype: DType, out: &mut Vec<u8>) -> Option<()> {
         DType::F64 => out.extend_from_slice(&x.to_le_bytes()),
         // Parsed as a single directly; double rounding may be off by a bit.
         DType::F32 => out.extend_from_slice(&text.parse::<f32>().ok()?.to_le_bytes()),
-        DType::F16 => out.extend_from_slice(&f16::from_f64(x).to_le_bytes()),
-        DType::BF16 => out.extend_from_slice(&bf16::from_f64(x).to_le_bytes()),
+        DType::F16 => out.extend_from_slice(&f16_bits(x).to_le_bytes()),
+        DType::BF16 => out.extend_from_slice(&bf16_bits(x).to_le_bytes()),
         DType::Mini(small) => out.push(small.encode(x)),
         DType::Int { .. } | DType::Complex64 | DType::Complex128 => return None,
     }

@@ -1,5 +1,7 @@
 //! The StableHLO front end: reads the output of `jax.jit(f).lower(…).as_text()` and `jax.export` as a program.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! The text is converted to the tree of the HLO front end, which converts it to the IR. An operation of StableHLO
 //! becomes the equivalent instruction of HLO, and a region becomes a computation that gets the outer values that it
 //! reads as operands. An operation without an equivalent instruction, or with regions that are not understood, becomes

@@ -48,12 +48,7 @@ impl<T: Operation> Declared<T> {
     /// The struct, if the shape rule holds and infers the stated result types.
     fn well_formed(&self, op: &OpRef<'_>) -> Option<T> {
         let (typed, inferred) = self.checked(op).ok()?;
-        let fits = |(i, wanted): (usize, &Inferred)| {
-            op.result(i)
-                .is_ok_and(|found| compatible(&found.dims, &wanted.dims))
-        };
-        let ok = inferred.len() == op.results.len() && inferred.iter().enumerate().all(fits);
-        ok.then_some(typed)
+        has_results(op, &inferred).then_some(typed)
     }
 
     /// The loops, if the operation is well formed.
@@ -106,7 +101,17 @@ impl<T: Operation> OpDecl for Declared<T> {
         inputs: &[&Tensor],
         cx: &EvalContext<'_>,
     ) -> Result<Vec<Tensor>, EvalError> {
-        evaluate::<T>(self, op, inputs, cx)
+        let concrete = Concrete::of(op, T::OPEN, inputs, cx)?;
+        let op = &concrete.op(op);
+        let (typed, inferred) = self.checked(op)?;
+        let renames = T::STRUCTURE == Structure::Convert || typed.rearrangement(op).is_ok();
+        let results = targets(inferred, renames, inputs, cx)?;
+        typed.eval(&Call {
+            op,
+            inputs,
+            results,
+            cx,
+        })
     }
     fn effect(&self, op: &OpRef<'_>) -> Effect {
         T::read(op).map_or(Effect::Write, |typed| typed.effect(op))
@@ -147,8 +152,7 @@ impl<T: Operation> OpDecl for Declared<T> {
         };
         let mut parts = typed.parts(op, known);
         parts.extend(typed.updates(op).and_then(|update| update.part(op)));
-        parts.retain(|part| part.fits(op));
-        parts
+        fitting(parts, op)
     }
     fn updates(&self, op: &OpRef<'_>) -> Option<Update> {
         T::read(op).ok()?.updates(op)
@@ -162,6 +166,21 @@ impl<T: Operation> OpDecl for Declared<T> {
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
         T::read(op).ok()?.indexed(op)
     }
+}
+
+/// Returns whether an operation has results of these types.
+fn has_results(op: &OpRef<'_>, inferred: &[Inferred]) -> bool {
+    let fits = |(i, wanted): (usize, &Inferred)| {
+        op.result(i)
+            .is_ok_and(|found| compatible(&found.dims, &wanted.dims))
+    };
+    inferred.len() == op.results.len() && inferred.iter().enumerate().all(fits)
+}
+
+/// The parts that fit the types of the operation.
+fn fitting(mut parts: Vec<Part>, op: &OpRef<'_>) -> Vec<Part> {
+    parts.retain(|part| part.fits(op));
+    parts
 }
 
 /// Refuses an attribute that the operation does not know, since its meaning would be lost.
@@ -216,45 +235,57 @@ fn operand_count(op: &OpRef<'_>, wanted: (usize, usize)) -> Result<(), OpError> 
     Err(OpError::new(codes::OPERAND_COUNT, message))
 }
 
-/// Runs the reference semantics. The types of the operation get the actual extents of the operands, and the shape rule
-/// infers the extents of the results.
-fn evaluate<T: Operation>(
-    decl: &Declared<T>,
-    op: &OpRef<'_>,
+/// The types and attributes of an operation that is evaluated: the types have the actual extents of the operands.
+struct Concrete {
+    operands: Vec<Type>,
+    results: Vec<Type>,
+    numbers: Option<AttrDict>,
+}
+
+impl Concrete {
+    /// The types and attributes for these operands; the attributes of an open operation stay as they are.
+    fn of(
+        op: &OpRef<'_>,
+        is_open: bool,
+        inputs: &[&Tensor],
+        cx: &EvalContext<'_>,
+    ) -> Result<Concrete, EvalError> {
+        inputs.iter().try_for_each(|t| believable(&t.shape))?;
+        let has_numbers = !is_open && !cx.bindings.0.is_empty();
+        Ok(Concrete {
+            operands: inputs.iter().map(|t| tensor_type(t)).collect(),
+            // The result types and attributes get numbers too: the rule must not compare a number with a name, which
+            // it takes to be at least 1 although it may be bound to 0.
+            results: op.results.iter().map(|ty| bound(ty, cx)).collect(),
+            numbers: has_numbers.then(|| cx.bindings.numbers(op.props)),
+        })
+    }
+
+    /// The operation with these types and attributes.
+    fn op<'a>(&'a self, op: &OpRef<'a>) -> OpRef<'a> {
+        OpRef {
+            name: op.name,
+            operands: self.operands.iter().collect(),
+            results: self.results.iter().collect(),
+            props: self.numbers.as_ref().unwrap_or(op.props),
+        }
+    }
+}
+
+/// The shapes and types of the results; an operation that only renames elements has as many as its first operand.
+fn targets(
+    inferred: Vec<Inferred>,
+    renames: bool,
     inputs: &[&Tensor],
     cx: &EvalContext<'_>,
-) -> Result<Vec<Tensor>, EvalError> {
-    inputs.iter().try_for_each(|t| believable(&t.shape))?;
-    let types: Vec<Type> = inputs.iter().map(|t| tensor_type(t)).collect();
-    // The result types and attributes get numbers too: the rule must not compare a number with a name, which it takes
-    // to be at least 1 although it may be bound to 0.
-    let results: Vec<Type> = op.results.iter().map(|ty| bound(ty, cx)).collect();
-    let numbers = (!T::OPEN && !cx.bindings.0.is_empty()).then(|| cx.bindings.numbers(op.props));
-    let concrete = OpRef {
-        name: op.name,
-        operands: types.iter().collect(),
-        results: results.iter().collect(),
-        props: numbers.as_ref().unwrap_or(op.props),
-    };
-    let (typed, inferred) = decl.checked(&concrete)?;
-    let elements = inputs
-        .first()
-        .filter(|_| T::STRUCTURE == Structure::Convert || typed.rearrangement(&concrete).is_ok())
-        .map(|t| t.len());
-    let mut results = Vec::with_capacity(inferred.len());
-    for result in inferred {
+) -> Result<Vec<Target>, EvalError> {
+    let elements = inputs.first().filter(|_| renames).map(|t| t.len());
+    let target = |result: Inferred| {
         let shape = bind_dims(&result.dims, cx, elements)?;
-        results.push(Target {
-            shape,
-            dtype: result.dtype,
-        });
-    }
-    typed.eval(&Call {
-        op: &concrete,
-        inputs,
-        results,
-        cx,
-    })
+        let dtype = result.dtype;
+        Ok(Target { shape, dtype })
+    };
+    inferred.into_iter().map(target).collect()
 }
 
 /// The type with bound sizes replaced by their numbers.

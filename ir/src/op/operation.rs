@@ -112,16 +112,10 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// # Errors
     /// An operand's data is out of the operation's domain (an index out of bounds).
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        if let Some(expression) = self.expression() {
-            return call.elementwise(&expression);
-        }
-        if let Some(composition) = self.composition(call.op) {
-            return Ok(vec![composition.eval(call.inputs, call.dtype())?]);
-        }
-        let view = self
-            .rearrangement(call.op)
-            .map_err(|_| EvalError::new(format!("nobody says what {} gives", Self::NAME)))?;
-        call.rearranged(&view)
+        let composition = || self.composition(call.op);
+        derived(call, self.expression(), &composition, &|| {
+            self.rearrangement(call.op)
+        })
     }
 
     /// The row in which an operation with these attributes is looked up if it is no barrier; see
@@ -221,6 +215,24 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         let _ = op;
         None
     }
+}
+
+/// The results of an operation by the first of its other declarations that there is.
+fn derived(
+    call: &Call<'_>,
+    expression: Option<Expr>,
+    composition: &dyn Fn() -> Option<Composition>,
+    rearrangement: &dyn Fn() -> Result<ViewDims, OpError>,
+) -> Result<Vec<Tensor>, EvalError> {
+    if let Some(expression) = expression {
+        return call.elementwise(&expression);
+    }
+    if let Some(composition) = composition() {
+        return Ok(vec![composition.eval(call.inputs, call.dtype())?]);
+    }
+    let view = rearrangement()
+        .map_err(|_| EvalError::new(format!("nobody says what {} gives", call.op.name)))?;
+    call.rearranged(&view)
 }
 
 /// The error of an operation that does more than rearrange.

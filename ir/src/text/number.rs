@@ -1,8 +1,8 @@
 //! Conversions of numbers between text, bits and values.
 
+use crate::short_float::{bf16_bits, bf16_number, f16_bits, f16_number};
 use crate::tensor::{round_float, wrap_int};
 use crate::types::{DType, Sign};
-use half::{bf16, f16};
 use std::fmt::Write;
 
 /// A number in the text.
@@ -86,8 +86,8 @@ pub(super) fn float_bits(number: NumberText<'_>, dtype: DType) -> Option<u64> {
 /// The bits of `x`, rounded to this float type.
 pub(super) fn bits_of(x: f64, dtype: DType) -> u64 {
     match dtype {
-        DType::F16 => u64::from(f16::from_f64(x).to_bits()),
-        DType::BF16 => u64::from(bf16::from_f64(x).to_bits()),
+        DType::F16 => u64::from(f16_bits(x)),
+        DType::BF16 => u64::from(bf16_bits(x)),
         DType::F32 => u64::from(round_float(x, DType::F32).to_bits()),
         DType::Mini(float) => u64::from(float.encode(x)),
         DType::F64 | DType::Int { .. } | DType::Complex64 | DType::Complex128 => x.to_bits(),
@@ -97,8 +97,8 @@ pub(super) fn bits_of(x: f64, dtype: DType) -> u64 {
 /// The value of the bits of a float of this type.
 pub(super) fn float_from_bits(bits: u64, dtype: DType) -> f64 {
     match dtype {
-        DType::F16 => f16::from_bits(low16(bits)).to_f64(),
-        DType::BF16 => bf16::from_bits(low16(bits)).to_f64(),
+        DType::F16 => f16_number(low16(bits)).into(),
+        DType::BF16 => bf16_number(low16(bits)).into(),
         DType::F32 => f64::from(f32::from_bits(low32(bits))),
         DType::Mini(float) => float.decode(low8(bits)),
         DType::F64 | DType::Int { .. } | DType::Complex64 | DType::Complex128 => {

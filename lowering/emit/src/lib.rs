@@ -1,5 +1,7 @@
 //! Emitters: one for each format.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! For example, `%0 = "hbir.exp"(%x)` of a `tensor<4xf32>` is a node `Exp` in an ONNX model, `exponential` in HLO text,
 //! a `linalg.generic` around `math.exp` in MLIR, and `jnp.exp(x)` in a Pallas module.
 //!

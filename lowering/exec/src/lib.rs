@@ -1,6 +1,8 @@
 //! Runs bufferized programs in real buffers, which are strided, tiled and padded as their layouts say, and converts tensors
 //! between layouts at the speed of memory.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! An [`Executable`] is compiled once from a function whose memory is planned (`bufferize`, `plan-memory`): each operation
 //! becomes a step with the slots of its operands and results, or is fused into another step, and constants are packed. A
 //! run fills the arguments' buffers, executes the steps and reads the results.

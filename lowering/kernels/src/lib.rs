@@ -1,6 +1,8 @@
 //! Kernels of tensors in memory, for each instruction set: matrix products, convolutions, softmax, norms and reductions of
 //! rows, and moves of bytes. They know offsets and strides, and neither programs nor layouts.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! A product is described once by lists of offsets, its constant operands are packed, and it is run on buffers:
 //!
 //! ```

@@ -1,5 +1,7 @@
 //! Pictures of programs: boxes and wires as Graphviz's DOT or as SVG, layouts tile by tile, memory over time.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! A [`Picture`](picture::Picture) is a function and the costs of its operations, which the caller supplies. For a
 //! program of one transpose between two sums, `svg::write` draws three boxes below one another, the second one red
 //! with its bytes.

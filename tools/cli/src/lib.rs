@@ -1,6 +1,8 @@
 //! The command around a compiler as a library: [`Main`] is the command `optc` for a compiler of one's own, as a program
 //! or in this process with the caller's streams. File tests run their `RUN:` lines in the second way.
 //!
+//! An internal part of `optc`; only the crate `optc` has a stable interface.
+//!
 //! `command_line.rs` reads the options that `args.rs` declares, and `dispatch.rs` runs a command. `filetest` runs file tests
 //! and `filecheck` compares their output. `transform.rs` runs passes. `model.rs` writes models and reads them back; `fallback.rs` keeps nodes that cannot be
 //! written, or the original. `terminal.rs` shows progress and colours on a terminal. Only [`Main::run`] starts it, so commands

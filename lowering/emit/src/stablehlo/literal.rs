@@ -1,5 +1,6 @@
 //! Literals of constants in MLIR.
 
+use optc_ir::short_float::{bf16_bits, f16_bits};
 use optc_ir::{DType, Data, Tensor};
 use optc_layout::XlaType;
 use std::fmt::Write;
@@ -53,12 +54,8 @@ fn bytes(tensor: &Tensor) -> Vec<u8> {
         match (&tensor.data, tensor.dtype) {
             (_, DType::F64) => out.extend_from_slice(&tensor.f64_at(i).to_le_bytes()),
             (_, DType::F32) => out.extend_from_slice(&single(tensor.f64_at(i)).to_le_bytes()),
-            (_, DType::F16) => {
-                out.extend_from_slice(&half::f16::from_f64(tensor.f64_at(i)).to_le_bytes())
-            }
-            (_, DType::BF16) => {
-                out.extend_from_slice(&half::bf16::from_f64(tensor.f64_at(i)).to_le_bytes())
-            }
+            (_, DType::F16) => out.extend_from_slice(&f16_bits(tensor.f64_at(i)).to_le_bytes()),
+            (_, DType::BF16) => out.extend_from_slice(&bf16_bits(tensor.f64_at(i)).to_le_bytes()),
             (_, DType::Mini(small)) => out.push(small.encode(tensor.f64_at(i))),
             (Data::Bits(bits), _) => out.extend_from_slice(&bits[i].to_le_bytes()[..width]),
             (_, _) => out.extend_from_slice(&tensor.i128_at(i).to_le_bytes()[..width]),
@@ -141,14 +138,8 @@ fn special(negative: bool, infinite: bool, element: XlaType) -> String {
             "0x{:016X}",
             sign(x.abs().to_bits(), 63) | (x.to_bits() & (u64::from(infinite && negative) << 63))
         ),
-        (_, XlaType::F16) => format!(
-            "0x{:04X}",
-            sign(half::f16::from_f64(x).to_bits().into(), 15)
-        ),
-        (_, XlaType::Bf16) => format!(
-            "0x{:04X}",
-            sign(half::bf16::from_f64(x).to_bits().into(), 15)
-        ),
+        (_, XlaType::F16) => format!("0x{:04X}", sign(f16_bits(x).into(), 15)),
+        (_, XlaType::Bf16) => format!("0x{:04X}", sign(bf16_bits(x).into(), 15)),
         _ => format!("0x{:08X}", sign(single(x).to_bits().into(), 31)),
     }
 }
