@@ -8,9 +8,9 @@ use crate::target::{self, Added};
 use optc_check::stats::Stats;
 #[cfg(feature = "emit")]
 use optc_emit::{OutputFormat, WriteOp};
-use optc_ir::size::SizeTable;
 #[cfg(feature = "emit")]
 use optc_ir::Operation;
+use optc_ir::size::SizeTable;
 use optc_ir::{Bindings, Diagnostic, Module, Registry};
 use optc_passes::manager::{Hooks, Timing};
 use optc_passes::{Boundary, PassContext, PassList, Reports, Stage};

@@ -24,7 +24,7 @@ pub fn aliased_results(func: &Func, value: Value) -> Vec<usize> {
     let ValueDef::Arg(number) = func.values[value].def else {
         return Vec::new();
     };
-    let port = func.arg_ports.get(number as usize);
+    let port = func.arg_ports.get(number);
     let listed = port.and_then(|port| port.attrs.ints(ALIAS));
     let listed = listed.into_iter().flatten();
     listed

@@ -50,14 +50,20 @@ mod written;
 pub use codes::CODES;
 pub use write_op::{OutputFormat, WriteOp, write_in};
 
-use optc_ir::{DType, Diagnostic, Module};
+use optc_ir::DType;
 
 /// A reader of constant data: file, offset and length in bytes, and element type, as in
 /// `#hbir.external<"file", offset, length>`. The text of a failure names the file.
 pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + 'a;
 
 /// The function at which a module starts: `@main`, else the first one.
-fn entry(module: &Module) -> Result<usize, Box<Diagnostic>> {
-    let none = || Diagnostic::error(codes::FUNCTION_MISSING, "found no function to emit");
+#[cfg(any(
+    feature = "onnx",
+    feature = "hlo",
+    feature = "linalg",
+    feature = "pallas"
+))]
+fn entry(module: &optc_ir::Module) -> Result<usize, Box<optc_ir::Diagnostic>> {
+    let none = || optc_ir::Diagnostic::error(codes::FUNCTION_MISSING, "found no function to emit");
     module.entry().ok_or_else(|| Box::new(none()))
 }

@@ -78,6 +78,7 @@ pub fn write_in<T: Operation>(
 }
 
 /// The writer of the operation of this name in a format.
+#[cfg(any(feature = "onnx", feature = "hlo"))]
 pub(crate) fn writer<'r>(
     registry: &'r Registry,
     name: &str,
