@@ -76,32 +76,49 @@ impl Shares for Physical {
         value: &Site,
         written: &[usize],
     ) -> Result<(), OpFailure> {
-        let table = self.table(&value.ty, &value.shape)?;
-        if table.positions != held.positions() {
-            return Err(super::resized(&table, held));
-        }
         let mut wanted = vec![Spotted::Unwritten; tensor.len()];
         for &number in written {
             wanted[number] = Spotted::Same;
         }
-        let done = scatter_all(tensor, held, &table, &wanted);
-        done.map_err(|number| {
-            let (element, layout, position) = table.element(number, &value.shape);
-            OpFailure::Overlap {
-                element,
-                layout,
-                position,
-            }
-        })
+        self.put(held, tensor, value, &wanted)
     }
 
     fn overwrite(&mut self, held: &Held, tensor: &Tensor, value: &Site) -> Result<(), OpFailure> {
+        self.put(held, tensor, value, &vec![Spotted::Written; tensor.len()])
+    }
+}
+
+impl Physical {
+    /// Writes every element of a tensor to its spot, which must have the wanted content.
+    fn put(
+        &mut self,
+        held: &Held,
+        tensor: &Tensor,
+        value: &Site,
+        wanted: &[Spotted],
+    ) -> Result<(), OpFailure> {
         let table = self.table(&value.ty, &value.shape)?;
         if table.positions != held.positions() {
             return Err(super::resized(&table, held));
         }
-        let wanted = vec![Spotted::Written; tensor.len()];
-        let done = scatter_all(tensor, held, &table, &wanted);
+        let done = match &tensor.data {
+            Data::F32(v) => scatter(v, held, &table, wanted, |d| match d {
+                Data::F32(out) => Some(out),
+                Data::F64(_) | Data::I64(_) | Data::Bits(_) => None,
+            }),
+            Data::F64(v) => scatter(v, held, &table, wanted, |d| match d {
+                Data::F64(out) => Some(out),
+                Data::F32(_) | Data::I64(_) | Data::Bits(_) => None,
+            }),
+            Data::I64(v) => scatter(v, held, &table, wanted, |d| match d {
+                Data::I64(out) => Some(out),
+                Data::F32(_) | Data::F64(_) | Data::Bits(_) => None,
+            }),
+            Data::Bits(v) => scatter(v, held, &table, wanted, |d| match d {
+                Data::Bits(out) => Some(out),
+                Data::F32(_) | Data::F64(_) | Data::I64(_) => None,
+            }),
+        };
         done.map_err(|number| {
             let (element, layout, position) = table.element(number, &value.shape);
             OpFailure::Overlap {
@@ -122,33 +139,6 @@ enum Spotted {
     Same,
     /// Any element.
     Written,
-}
-
-/// Writes every element of a tensor to its spot; see [`scatter`].
-fn scatter_all(
-    tensor: &Tensor,
-    held: &Held,
-    table: &IndexTable,
-    wanted: &[Spotted],
-) -> Result<(), usize> {
-    match &tensor.data {
-        Data::F32(v) => scatter(v, held, table, wanted, |d| match d {
-            Data::F32(out) => Some(out),
-            Data::F64(_) | Data::I64(_) | Data::Bits(_) => None,
-        }),
-        Data::F64(v) => scatter(v, held, table, wanted, |d| match d {
-            Data::F64(out) => Some(out),
-            Data::F32(_) | Data::I64(_) | Data::Bits(_) => None,
-        }),
-        Data::I64(v) => scatter(v, held, table, wanted, |d| match d {
-            Data::I64(out) => Some(out),
-            Data::F32(_) | Data::F64(_) | Data::Bits(_) => None,
-        }),
-        Data::Bits(v) => scatter(v, held, table, wanted, |d| match d {
-            Data::Bits(out) => Some(out),
-            Data::F32(_) | Data::F64(_) | Data::I64(_) => None,
-        }),
-    }
 }
 
 /// A buffer that was never written.
