@@ -69,15 +69,9 @@ impl XlaNotation {
         }
     }
 
-    /// The default layout of a shape: dimensions descend and nothing is tiled.
+    /// The default layout of a shape: dimensions descend, `{rank-1,...,0}`, and nothing is tiled.
     #[must_use]
     pub fn row_major(rank: usize) -> Self {
-        Self::untiled((0..rank).rev().collect())
-    }
-
-    /// The untiled layout whose dimensions descend, `{rank-1,...,0}`.
-    #[must_use]
-    pub fn descending(rank: usize) -> Self {
         Self::untiled((0..rank).rev().collect())
     }
 
@@ -679,7 +673,7 @@ fn tiles_of_blocks(placement: &Placement, hints: &Hints<'_>) -> Result<XlaNotati
     let (shape, storage) = (placement.shape(), placement.storage());
     let reversed = |order: &[usize]| order.iter().rev().copied().collect::<Vec<_>>();
     if placement.elements() == 0 {
-        return Ok(XlaNotation::descending(shape.len()).stored(storage));
+        return Ok(XlaNotation::row_major(shape.len()).stored(storage));
     }
     if shape.is_empty() && placement.function().offset == 0 {
         let mut xla = XlaNotation::untiled(Vec::new()).stored(storage);
@@ -893,7 +887,7 @@ mod tests {
             [xla.major(0), xla.major(2), xla.major(3)],
             [Some(0), Some(1), None]
         );
-        assert_eq!(XlaNotation::descending(3).to_string(), "2,1,0");
+        assert_eq!(XlaNotation::row_major(3).to_string(), "2,1,0");
         assert!(XlaNotation::from_minor_to_major(&[1, 1]).is_err());
     }
 }

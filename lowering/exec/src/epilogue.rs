@@ -9,7 +9,7 @@
 //! A contraction of bytes to `si32`, then `dequantize(sum, 0.02)` and `round` to `si8` becomes one step that writes `si8`.
 
 use crate::access::Access;
-use crate::job::ReadInstead;
+use crate::job::{FARTHEST, ReadInstead};
 use crate::memory::Slot;
 use crate::ops::{Family, Kernel, Site, pieces};
 use indexmap::IndexMap;
@@ -20,9 +20,6 @@ use optc_kernels::links::{ChainOp, Code, From};
 
 /// The operand number of the dequantized sums.
 const SUMS: usize = usize::MAX;
-
-/// Most steps between the sums and the element-wise step.
-const FAR: usize = 64;
 
 /// A step before epilogues are fused.
 #[derive(Clone, Debug)]
@@ -67,7 +64,7 @@ pub(crate) fn fuse_epilogues(
         };
         let members = step.several.map_or(std::slice::from_ref(&step.op), |s| s.1);
         let member = |reader: &Option<Op>| reader.is_some_and(|op| members.contains(&op));
-        let mut before = (to.saturating_sub(FAR)..to).rev();
+        let mut before = (to.saturating_sub(FARTHEST)..to).rev();
         let at = before.find(|&at| {
             let sum = site.func.ops[steps[at].op].results.first();
             let readers = sum.and_then(|sum| readers.get(sum));

@@ -4,14 +4,11 @@
 //! last operation. Operands of earlier operations must still have their values there: no step in between may write to them,
 //! and the result must not overlap them, unless it has exactly the same bytes in the same order.
 
-use crate::job::ReadInstead;
+use crate::job::{FARTHEST, ReadInstead};
 use crate::ops::{Chain, Piece, Site, pieces};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
 use optc_kernels::links::{ChainOp, From, MOST_CODES, MOST_OPERANDS};
-
-/// Most steps between an operation and the step that it joins.
-const FAR: usize = 64;
 
 /// Operations that are fused into one step.
 #[derive(Debug, Default)]
@@ -181,7 +178,8 @@ impl Fusion<'_> {
         let (own, target) = (self.site.slot(result)?, self.site.slot(last)?);
         let few = group.members.len() < MOST_CODES
             && group.operands.len() + data.operands.len() <= MOST_OPERANDS + 1;
-        let fits = all && few && root - step <= FAR && own.access.shape() == target.access.shape();
+        let fits =
+            all && few && root - step <= FARTHEST && own.access.shape() == target.access.shape();
         let stays = |&value: &Value| {
             let Some(slot) = self.site.slot(value) else {
                 return false;

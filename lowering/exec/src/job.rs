@@ -5,6 +5,9 @@ use crate::ops::{Bytes, Family, Kernel, Site};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
 
+/// Most steps between two that are fused. It keeps the search for partners linear in the program.
+pub(crate) const FARTHEST: usize = 64;
+
 /// One operation to run, or several that were fused.
 #[derive(Debug)]
 pub(crate) struct Job {

@@ -9,16 +9,13 @@
 //! values there: no step in between may write to them, and the result must not overlap them. The other operand of the
 //! addition must not overlap the result either, unless it has exactly the same elements.
 
-use crate::job::ReadInstead;
+use crate::job::{FARTHEST, ReadInstead};
 use crate::memory::Slot;
 use crate::ops::{Bytes, Contract, Convolution, Family, Kernel, Scaled, Site, known_factors};
 use indexmap::IndexMap;
 use optc_ir::{Op, Operation, Value};
 use optc_kernels::element::Kind;
 use optc_ops::{Add, Mul};
-
-/// Most steps between two that are fused.
-const FAR: usize = 64;
 
 /// Result of fusion for a step.
 #[derive(Debug)]
@@ -69,7 +66,7 @@ pub(crate) fn fuse_prologues(
         let stays = |step: usize| matches!(prologues.fused[step], PrologueResult::Stays);
         // Of two products that are added, one gives the initial values of the other.
         let free = |to: usize| kernels[to].is_some() && stays(to);
-        let near = to.filter(|&to| at < to && to - at <= FAR && free(to));
+        let near = to.filter(|&to| at < to && to - at <= FARTHEST && free(to));
         let mut scales: Scaled = [None; 2];
         let mut multiplied = Vec::new();
         for (side, &operand) in site.func.ops[op].operands.iter().take(2).enumerate() {
