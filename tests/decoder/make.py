@@ -146,6 +146,7 @@ def in_jax(way):
     (HERE / f"{way}.mlir").write_text(lowered.as_text())
 
 
-in_onnx()
-for each in ["grow", "update", "heads", "scatter"]:
-    in_jax(each)
+if __name__ == "__main__":
+    in_onnx()
+    for each in ["grow", "update", "heads", "scatter"]:
+        in_jax(each)
