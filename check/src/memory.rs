@@ -400,19 +400,30 @@ impl<'a> Walk<'a> {
         else {
             return Ok(None);
         };
-        let (ValueDef::Result(maker, number), None) =
-            (self.func.values[whole].def, self.begun.get(&whole))
-        else {
+        if self.begun.contains_key(&whole) {
+            return Ok(None);
+        }
+        let storage = self.begin(whole)?;
+        self.counted.aliases += u64::from(storage.is_some());
+        Ok(storage)
+    }
+
+    /// The storage of a value in which others lie. It is made at the first write into it. `None` for a value that has no
+    /// memory of its own.
+    fn begin(&mut self, whole: Value) -> Outcome<Option<usize>> {
+        if let Some(&storage) = self.begun.get(&whole) {
+            return Ok(Some(storage));
+        }
+        let ValueDef::Result(maker, number) = self.func.values[whole].def else {
             return Ok(None);
         };
         let places = memory::places(&self.func.ops[maker]).ok().flatten();
         let place = places.and_then(|places| places.get(number).copied());
-        let Some(place @ Place::Result(_)) = place else {
+        let Some(place @ (Place::Own | Place::Arena(_) | Place::Result(_))) = place else {
             return Ok(None);
         };
         let held = self.place(maker, whole, place, false)?;
         self.begun.insert(whole, held.storage);
-        self.counted.aliases += 1;
         Ok(Some(held.storage))
     }
 
@@ -536,33 +547,14 @@ impl<'a> Walk<'a> {
     fn inside(&mut self, op: Op, result: Value) -> Outcome<Held> {
         let whole = self.wholes.get(&result).copied();
         let listed = self.homes.contains_key(&result);
-        let made = whole
-            .filter(|_| listed)
-            .and_then(|whole| match self.func.values[whole].def {
-                ValueDef::Result(maker, number) => Some((whole, maker, number)),
-                ValueDef::Arg(_) => None,
-            });
-        let Some((whole, maker, number)) = made else {
+        let made = |&whole: &Value| matches!(self.func.values[whole].def, ValueDef::Result(..));
+        let Some(whole) = whole.filter(|whole| listed && made(whole)) else {
             let message = "the place is `inside`, but no later operation lists the value in `in_place`, or it cannot be there";
             return self.refuse(op, codes::MEMORY_PLACE, message.to_owned());
         };
-        let storage = match self.begun.get(&whole) {
-            Some(&storage) => storage,
-            None => {
-                let places = memory::places(&self.func.ops[maker]).ok().flatten();
-                let place = places.and_then(|places| places.get(number).copied());
-                match place {
-                    Some(place @ (Place::Own | Place::Arena(_) | Place::Result(_))) => {
-                        let held = self.place(maker, whole, place, false)?;
-                        self.begun.insert(whole, held.storage);
-                        held.storage
-                    }
-                    _ => {
-                        let message = "the place is `inside` a value that has no memory of its own";
-                        return self.refuse(op, codes::MEMORY_PLACE, message.to_owned());
-                    }
-                }
-            }
+        let Some(storage) = self.begin(whole)? else {
+            let message = "the place is `inside` a value that has no memory of its own";
+            return self.refuse(op, codes::MEMORY_PLACE, message.to_owned());
         };
         let data = &self.func.ops[op];
         let same = |v: &Value| self.holds(*v).any(|held| held.storage == storage);

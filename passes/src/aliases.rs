@@ -7,6 +7,7 @@
 use crate::boundary::Boundary;
 use crate::codes;
 use crate::pass::PassContext;
+use indexmap::IndexMap;
 use optc_check::parts::{Site, homes};
 use optc_ir::effects::Effects;
 use optc_ir::op::in_place::{ALIAS, aliased_results};
@@ -145,12 +146,16 @@ pub(crate) fn check(
         return Ok(());
     }
     let effects = Effects::of_module(module, &cx.registry);
+    let mut seen: IndexMap<usize, (Site<'_>, IndexMap<Value, Op>)> = IndexMap::new();
     for pair in pairs {
         let func = &module.funcs[pair.func];
         let (argument, result) = pair.values(func);
-        let site = Site::new(func, &cx.registry, &effects);
+        let (site, homes) = seen.entry(pair.func).or_insert_with(|| {
+            let site = Site::new(func, &cx.registry, &effects);
+            (site, homes(func, &cx.registry, &effects))
+        });
         let is_itself = site.root(result) == argument;
-        if is_itself || homes(func, &cx.registry, &effects).contains_key(&argument) {
+        if is_itself || homes.contains_key(&argument) {
             continue;
         }
         let reads = |&&op: &&Op| {

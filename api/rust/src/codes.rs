@@ -3,13 +3,7 @@
 use optc_ir::codes;
 
 pub use optc_check::CODES as FOLDS;
-#[cfg(any(
-    feature = "emit-onnx",
-    feature = "emit-hlo",
-    feature = "emit-stablehlo",
-    feature = "emit-linalg",
-    feature = "emit-pallas"
-))]
+#[cfg(feature = "emit")]
 pub use optc_emit::CODES as FORMATS;
 #[cfg(feature = "exec")]
 pub use optc_exec::CODES as EXECUTION;

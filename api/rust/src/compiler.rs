@@ -90,11 +90,10 @@ impl Compiler {
         Arc::make_mut(&mut self.registry)
     }
 
-    #[cfg(feature = "emit")]
     /// Sets how a format writes an operation: as operations that the format has. An operation with an expression or a
     /// composition needs no writer, since every format writes these.
     ///
-    /// What a writer makes is checked. An error of [`onnx::emit`](crate::onnx::emit) and the other emitters names the
+    /// The operations of a writer are checked. An error of [`onnx::emit`](crate::onnx::emit) and the other emitters names the
     /// operation and its place: that of the writer, of the first operation that is not well formed, or
     /// `writer-result` if number or types of the results differ.
     ///
@@ -120,6 +119,7 @@ impl Compiler {
     /// assert!(model.bytes.windows(8).any(|bytes| bytes == b"com.acme"));
     /// # Ok::<(), optc::Error>(())
     /// ```
+    #[cfg(feature = "emit")]
     pub fn write_in<T: Operation>(&mut self, format: OutputFormat, writer: impl WriteOp + 'static) {
         optc_emit::write_in::<T>(self.registry_mut(), format, writer);
     }

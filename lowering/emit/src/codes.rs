@@ -162,7 +162,7 @@ ROOT r = f32[4,4] cholesky(a), lower=true
         "write the program as HLO text: `--emit=hlo`",
     );
     WRITER_RESULT = input(
-        "what the writer of an operation makes does not fit the operation: another number of results or other types, or writers \
+        "the operations of a writer do not fit the operation that they stand for: another number of results or other types, or writers \
          that use one another without end",
         "a `WriteOp` that returns a `tensor<4xf32>` for an operation whose result is a `tensor<2xf32>`",
         "return one value a result, of its shape and element type",

@@ -166,7 +166,7 @@ impl Writing<'_> {
             give(func, op, 0, old.results[i]);
             placed.push(op);
         }
-        // What formats keep beside an operation, such as its sharding, belongs to what makes the result.
+        // Attributes that formats keep beside an operation, such as its sharding, belong to the operation that makes the result.
         if let Some(last) = placed.last() {
             let attrs = old.attrs.iter();
             for (key, attr) in attrs {
