@@ -6,8 +6,8 @@
 //! counts once for the write and once for the readers.
 
 use optc_ir::entity::SideTable;
-use optc_ir::{FreedomClass, Func, Op, Operation, Registry, Structure, Value};
-use optc_ops::Subview;
+use optc_ir::op::in_place;
+use optc_ir::{FreedomClass, Func, Op, Registry, Structure, Value};
 
 /// Families whose operations work element by element in one common order. Values between them are not stored.
 pub const STREAMING: &[&str] = &["elementwise", "softmax", "norm", "reduce", "broadcast"];
@@ -81,7 +81,8 @@ pub fn padding(
         }
     }
     for op in live() {
-        for &result in &func.ops[op].results {
+        let in_operand = in_place::lies_in_operand(func, op, registry);
+        for (&result, is_part) in func.ops[op].results.iter().zip(in_operand) {
             if root[result].is_some() || known[result] {
                 continue;
             }
@@ -92,7 +93,7 @@ pub fn padding(
                 continue;
             }
             // A part of another value is written nowhere.
-            let written = !moves(op) && &*func.ops[op].name != Subview::NAME;
+            let written = !moves(op) && !is_part;
             let times = u64::from(written) + u64::from(computes);
             found.push((result, bytes_of_padding(func, result).saturating_mul(times)));
         }

@@ -14,6 +14,7 @@ use crate::codes;
 use crate::pieces::{Pieces, Whole, takes_pieces};
 use crate::reader::Reader;
 pub use crate::site::{Site, Use};
+use crate::tiles;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
@@ -57,8 +58,32 @@ pub fn takes(
                 false => Ok(()),
             }
         }
-        Parts::Any => reader.finds_runs(&strides),
+        Parts::Any if site.is_tiled(target) => match reader.least_run() {
+            run if stays_together(&strides, run) => Ok(()),
+            run => Err(format!(
+                "its innermost {run} elements are not together there"
+            )),
+        },
+        Parts::Tiles if site.is_tiled(target) => {
+            let tile = tiles::positions_of_tile(layout, target);
+            let step = i64::try_from(tile).map_err(|_| "its tile is too large")?;
+            let whole = |s: &Stride| s.compact < tile || s.stride % step == 0;
+            let aligned = spread.offset() % step == 0 && strides.iter().all(whole);
+            match aligned && stays_together(&strides, tile) {
+                true => Ok(()),
+                false => Err(format!(
+                    "it does not consist of whole tiles of {tile} elements there"
+                )),
+            }
+        }
+        Parts::Any | Parts::Tiles => reader.finds_runs(&strides),
     }
+}
+
+/// Returns whether the positions of each group of `n` in a compact buffer are together where the buffer lies.
+fn stays_together(digits: &[Stride], n: u64) -> bool {
+    let moved = |s: &&Stride| i64::try_from(s.compact) != Ok(s.stride);
+    !digits.iter().filter(|s| s.compact < n).any(|s| moved(&s))
 }
 
 /// The places of a function's buffers, as its attributes state them, and the check that all these places are allowed.
@@ -108,7 +133,7 @@ pub fn check_func(
         let data = &func.ops[*op];
         data.attrs.get(in_place::IN_PLACE).is_some()
             || in_place::is_in_pieces(data)
-            || (&*data.name == Subview::NAME && !target.is_tiled())
+            || &*data.name == Subview::NAME
     };
     if !func.body.iter().any(says) {
         return None;
@@ -538,7 +563,7 @@ pub fn writes_pieces(site: &Site<'_>, target: &Target, op: Op) -> Result<(), Str
         .and_then(|d| target.row(d.family_of(&site.func.op_ref(op))));
     match row.and_then(|row| row.parts) {
         Some(Parts::Any) => Ok(()),
-        Some(Parts::Leading) | None => {
+        Some(Parts::Leading | Parts::Tiles) | None => {
             Err(format!("`{}` writes its result in one piece", data.name))
         }
     }

@@ -4,7 +4,7 @@ use crate::labels;
 use crate::site::{Site, one_run};
 use optc_ir::{Freedom, FreedomClass, Label, Op, Role, Structure};
 use optc_layout::Stride;
-use optc_target::{Alternative, Parts, PortRole, Row, Target};
+use optc_target::{Alternative, Parts, PortRole, Row, Target, When};
 
 /// The accesses that an operation allows at one port to a spread out buffer.
 pub(crate) struct Reader<'t> {
@@ -69,6 +69,12 @@ impl<'t> Reader<'t> {
     /// The roles whose dimensions have to be one run.
     pub(crate) fn runs(&self) -> impl Iterator<Item = PortRole> {
         self.row.take.iter().flat_map(|a| &a.one_run).copied()
+    }
+
+    /// The elements of an innermost run that the row wants where values lie in tiles.
+    pub(crate) fn least_run(&self) -> u64 {
+        let all = self.row.taken().filter(|a| a.when != Some(When::Untiled));
+        all.filter_map(|a| a.run).max().unwrap_or(1)
     }
 
     /// Returns whether each element of the result is computed from the elements at the same indices.

@@ -32,6 +32,8 @@ pub struct Site<'a> {
     /// The root that a result is a part of, by a split or a similar operation.
     parents: SideTable<Value, Option<Value>>,
     numbers: Option<StandIns>,
+    /// True if all sizes of all values are known.
+    is_sized: bool,
 }
 
 impl<'a> Site<'a> {
@@ -39,9 +41,10 @@ impl<'a> Site<'a> {
     #[must_use]
     pub fn new(func: &'a Func, registry: &'a Registry, effects: &Effects<'_>) -> Site<'a> {
         let open = |v: Value| func.ty(v).as_tensor().is_some_and(|t| t.shape().is_none());
-        let numbers = match func.values.ids().any(open) {
-            true => StandIns::for_func(func, registry),
-            false => Some(StandIns::new(2)),
+        let is_sized = !func.values.ids().any(open);
+        let numbers = match is_sized {
+            false => StandIns::for_func(func, registry),
+            true => Some(StandIns::new(2)),
         };
         let mut site = Site {
             func,
@@ -54,6 +57,7 @@ impl<'a> Site<'a> {
             parts: SideTable::new(Rc::from([])),
             parents: SideTable::new(None),
             numbers,
+            is_sized,
         };
         site.read(effects);
         site
@@ -232,6 +236,12 @@ impl<'a> Site<'a> {
     #[must_use]
     pub fn numbers(&self) -> Option<&StandIns> {
         self.numbers.as_ref()
+    }
+
+    /// Returns whether the values of the function lie in tiles on a target: they do not if a size is unknown.
+    #[must_use]
+    pub fn is_tiled(&self, target: &Target) -> bool {
+        target.is_tiled() && self.is_sized
     }
 
     /// A stand-in for a size.

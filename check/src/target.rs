@@ -19,11 +19,10 @@ use indexmap::IndexMap;
 use optc_ir::size::{Size, SizeTable};
 use optc_ir::stand_in::LEAST_PRIMES;
 use optc_ir::{
-    Diagnostic, Freedom, FreedomClass, Func, LaidPort, Module, Op, OpDecl, Operation, Registry,
-    Role, StandIns, Structure, Type, Value, is_over_axes, laid_port,
+    Diagnostic, Freedom, FreedomClass, Func, LaidPort, Module, Op, OpDecl, Registry, Role,
+    StandIns, Structure, Type, Value, is_over_axes, laid_port,
 };
 use optc_layout::{Layout, Mode};
-use optc_ops::Subview;
 use optc_target::{Alternative, PortRole, Row, Target, When};
 use std::sync::Arc;
 
@@ -40,19 +39,13 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
     }
     for func in &module.funcs {
         let tiled = lies_in_tiles(func, target);
-        let whole = match target.is_tiled() {
-            true => wanted_whole(func, registry),
-            false => IndexMap::new(),
-        };
         for &op in &func.body {
             let callee = func
                 .callee(op)
                 .and_then(|name| functions.get(name).copied());
             let checked = match callee {
                 Some(callee) => check_call(func, op, callee),
-                None => verdicts
-                    .check(func, op, tiled)
-                    .and_then(|()| check_part(func, op, registry, target, &whole)),
+                None => verdicts.check(func, op, tiled),
             };
             if let Err(reason) = checked {
                 let data = &func.ops[op];
@@ -80,66 +73,6 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
     }
     diags.extend(check_parts(module, registry, target));
     diags
-}
-
-/// The values that some user wants in a buffer of their own, and this user in words.
-fn wanted_whole(func: &Func, registry: &Registry) -> IndexMap<Value, String> {
-    let mut found = IndexMap::new();
-    let is_part = |op: &Op| &*func.ops[*op].name == Subview::NAME;
-    if !func.body.iter().any(is_part) {
-        return found;
-    }
-    let mut mark = |mut value: Value, by: &str| loop {
-        found.entry(value).or_insert_with(|| by.to_owned());
-        let Some(op) = func.def_op(value) else { return };
-        let data = &func.ops[op];
-        let moves = registry.structure(&data.name) == Structure::View;
-        match data.operands.first() {
-            Some(&operand) if moves => value = operand,
-            _ => return,
-        }
-    };
-    for &result in &func.results {
-        mark(result, "the function's caller");
-    }
-    for &op in &func.body {
-        let data = &func.ops[op];
-        let class = registry.class(&func.op_ref(op));
-        let opaque = matches!(class, None | Some(FreedomClass::Barrier))
-            && !matches!(
-                registry.structure(&data.name),
-                Structure::View | Structure::Convert
-            );
-        if opaque || runs_functions(func, op) {
-            for &operand in &data.operands {
-                mark(operand, &data.name);
-            }
-        }
-    }
-    found
-}
-
-/// Checks that the readers of a part of a live value can step over the rest.
-fn check_part(
-    func: &Func,
-    op: Op,
-    registry: &Registry,
-    target: &Target,
-    whole: &IndexMap<Value, String>,
-) -> Result<(), String> {
-    let data = &func.ops[op];
-    let row = registry
-        .get(&data.name)
-        .and_then(|d| target.row(d.family()));
-    if &*data.name != Subview::NAME || !row.is_some_and(Row::takes_subviews) {
-        return Ok(());
-    }
-    let by = data.results.iter().find_map(|r| whole.get(r));
-    by.map_or(Ok(()), |by| {
-        Err(format!(
-            "{by} cannot read a `subview` here: it must have its own buffer"
-        ))
-    })
 }
 
 /// Returns whether an operation runs functions of the module, by a call or in its own way.

@@ -32,7 +32,7 @@ pub struct Spread {
 }
 
 /// The index along one dimension of a whole, by the index of its part: `start + step * part[from]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pick {
     /// The dimension of the part; `None` if all of its elements have the index `start`.
     pub from: Option<usize>,
@@ -77,6 +77,12 @@ impl Spread {
     pub fn place(&self, p: u64) -> i64 {
         let run = |run: &Run| (p / run.step % run.count) as i64 * run.stride;
         self.offset + self.runs.iter().map(run).sum::<i64>()
+    }
+
+    /// The place of the first position, in elements.
+    #[must_use]
+    pub fn offset(&self) -> i64 {
+        self.offset
     }
 
     /// Returns whether the compact buffer is the first positions of the other one.

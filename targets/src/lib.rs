@@ -520,15 +520,10 @@ fn rows_of(
             pieces: file.pieces,
             slower: file.slower,
         };
-        let only_slices = file.families.iter().all(|f| f.get_ref() == "slice");
         let fault = row.fault_of_generations(generations);
         let all = generations.iter().map(String::as_str);
         let mut one = all.chain(generations.is_empty().then_some(""));
         let fault = fault.or_else(|| one.find_map(|g| row.of_generation(g).fault(tiled)));
-        let fault = fault.or_else(|| {
-            let fault = "has a `subview`, and is for more than slices";
-            (row.takes_subviews() && !only_slices).then(|| fault.to_owned())
-        });
         if let Some(fault) = fault {
             let names = file.families.iter().map(|f| format!("`{}`", f.get_ref()));
             let families = names.collect::<Vec<_>>().join(", ");

@@ -35,14 +35,17 @@ pub enum LogicalWord {
     Logical,
 }
 
-/// The strides that parts of larger values may have, on a machine without tiles.
+/// The strides that parts of larger values may have.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Parts {
-    /// Any stride in every digit. Digits that must be one run must be one in the whole, too.
+    /// Any stride in every digit. Digits that must be one run must be one in the whole, too. If values lie in tiles, a
+    /// part may begin and end inside of a tile; the innermost `run` of an alternative stays together.
     Any,
     /// One piece, except for the batch, which may have any stride.
     Leading,
+    /// Whole tiles, which lie anywhere in the whole. The last tile of a dimension may be filled in part.
+    Tiles,
 }
 
 impl Parts {
@@ -52,6 +55,7 @@ impl Parts {
         match self {
             Parts::Any => "parts of larger values with any strides",
             Parts::Leading => "parts of larger values, in one piece but for the batch",
+            Parts::Tiles => "parts of larger values that are whole tiles",
         }
     }
 }
@@ -192,12 +196,6 @@ pub struct Alternative {
     /// `any`: the only result is written in any layout; the operands follow the alternative.
     #[serde(default)]
     pub writes: Option<AnyWord>,
-    /// True if the result of a slice is a part of its operand that stays in place, without a copy.
-    #[serde(default)]
-    pub subview: bool,
-    /// For a `subview`: true if a dimension that is cut between whole tiles may also fill lanes and rows.
-    #[serde(default)]
-    pub aligned: bool,
     /// Its price; the default is none.
     #[serde(default)]
     pub price: Option<Price>,
@@ -327,12 +325,6 @@ impl Alternative {
         if self.writes.is_some() {
             said.push("the result written in any layout".to_owned());
         }
-        if self.subview {
-            said.push("the result is a part of the operand, which is not copied".to_owned());
-        }
-        if self.aligned {
-            said.push("what is cut between whole tiles may fill them".to_owned());
-        }
         said.extend(self.price.map(Price::describe));
         let mut text = said.join("; ");
         if let Some(when) = self.when {
@@ -434,15 +426,6 @@ impl Alternative {
         }
         if self.refused.is_some() && in_tiles && (!self.lists_roles() || any || self.shares_all()) {
             return Some("is refused, and lists more or less than roles for lanes and rows");
-        }
-        if self.subview && (!in_tiles || !self.shares_all()) {
-            return Some("has a `subview`, which wants tiles and `share = \"all\"`");
-        }
-        if self.subview && (priced || any || self.refused.is_some()) {
-            return Some("has a `subview`, and is refused or has a price or `writes`");
-        }
-        if self.aligned && !self.subview {
-            return Some("has `aligned`, which is about cuts, and no `subview`");
         }
         if priced && self.order.is_some() {
             return Some(
@@ -667,12 +650,6 @@ impl Row {
         text
     }
 
-    /// Returns whether it takes slices as parts of their operands.
-    #[must_use]
-    pub fn takes_subviews(&self) -> bool {
-        self.take.iter().any(|a| a.subview)
-    }
-
     /// A contradiction in the row, in words.
     pub(crate) fn fault(&self, tiled: bool) -> Option<String> {
         if self.take.iter().all(|a| a.refused.is_some()) {
@@ -728,17 +705,18 @@ impl Row {
             return Some("has `pieces`, and no `parts`, which pieces are too".to_owned());
         }
         self.parts?;
-        let fault = match tiled {
-            true => {
-                "has `parts`, and values lie in tiles: an alternative with `subview` says which slices are parts"
-            }
-            false if self.take.iter().any(|a| a.order.is_some()) => {
+        let fault = match self.parts {
+            _ if self.take.iter().any(|a| a.order.is_some()) => {
                 "has `parts` and `order = \"logical\"`, which wants a buffer of its own"
             }
-            false if self.parameter() != 1 => {
+            Some(Parts::Leading) if tiled => {
+                "has parts in one piece, and values lie in tiles: wanted `any` or `tiles`"
+            }
+            Some(Parts::Tiles) if !tiled => "has parts of whole tiles, and values lie in none",
+            _ if !tiled && self.parameter() != 1 => {
                 "has `parts`, and a `run` or `block` that is padded in a buffer of its own"
             }
-            false => return None,
+            _ => return None,
         };
         Some(fault.to_owned())
     }
@@ -748,8 +726,6 @@ impl Row {
         let layouts = |a: &Alternative| Alternative {
             name: None,
             generations: None,
-            subview: false,
-            aligned: false,
             price: None,
             refused: None,
             ..a.clone()

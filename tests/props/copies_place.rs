@@ -142,7 +142,7 @@ impl Plan<'_> {
         match self.steps[step].takes {
             None => false,
             Some(Parts::Leading) => self.is_even(value, at) && dense(),
-            Some(Parts::Any) => self.is_even(value, at),
+            Some(Parts::Any | Parts::Tiles) => self.is_even(value, at),
         }
     }
 }

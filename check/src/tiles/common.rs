@@ -26,20 +26,14 @@ pub(super) fn common(site: &Site<'_>, ports: &[Option<Port>]) -> Result<(), Defe
             let same = |(_, other): &&(_, usize)| {
                 site.labels(*other) == site.labels(i) && !long(*other).is_empty()
             };
-            if let Some((all, known)) = first.iter().find(same)
+            if let Some((_, known)) = first.iter().find(same)
                 && let Some(other) = &ports[*known]
             {
-                let apart = |a: &[(usize, u64)], b: &[(usize, u64)]| -> Vec<usize> {
-                    let cut = a.iter().filter(|size| !b.contains(size));
-                    cut.map(|(label, _)| *label).collect()
-                };
-                let cut = [apart(all, &sizes), apart(&sizes, all)].concat();
-                let cut = site.is_part.then_some(&cut[..]);
                 let both: Vec<usize> = long(i)
                     .into_iter()
                     .filter(|l| long(*known).contains(l))
                     .collect();
-                alike(site, (i, port), (*known, other), &both, cut)?;
+                alike(site, (i, port), (*known, other), &both)?;
             }
             first.push((sizes, i));
             continue;
@@ -102,27 +96,17 @@ fn same_tiles(
 }
 
 /// Checks that two ports with different extents have their common labels in one order: in the lanes, in the rows and
-/// behind them. For a part, with the labels that it cuts, also checks that its tiles are tiles of the whole.
+/// behind them.
 pub(super) fn alike(
     site: &Site<'_>,
     (i, port): (usize, &Port),
     (known, other): (usize, &Port),
     both: &[usize],
-    part: Option<&[usize]>,
 ) -> Result<(), Defect> {
     let names = |port: usize, dims: &[usize]| -> Vec<usize> {
         site.labelled(port, dims).into_iter().flatten().collect()
     };
     let place = |at: usize, port: &Port, place: usize| names(at, &changing(&port.elements[place]));
-    for (at, of) in Part::BOTH.into_iter().enumerate() {
-        let all = [place(i, port, at), place(known, other, at)];
-        let merged = |labels: &Vec<usize>| {
-            1 < labels.len() && part.is_some_and(|cut| labels.iter().any(|l| cut.contains(l)))
-        };
-        if all.iter().any(merged) {
-            return Err(Defect::Merged(known, i, of));
-        }
-    }
     // The common labels by the position of the innermost digit of each, major to minor.
     let order = |at: usize, port: &Port| -> Vec<usize> {
         let corners: Vec<Vec<u64>> = port.corners.iter().flatten().cloned().collect();
@@ -154,29 +138,9 @@ pub(super) fn alike(
         let fewer = |port: &Port| at == 1 && !port.fewer.is_empty();
         let loose = fewer(port) || fewer(other);
         // For merged dimensions the extents decide how many are in the first tile; the innermost one always is.
-        let same = match part.is_some() {
-            true => here == there,
-            false => here.last() == there.last(),
-        };
-        if !same && !here.is_empty() && !there.is_empty() && !loose {
+        if here.last() != there.last() && !here.is_empty() && !there.is_empty() && !loose {
             return Err(Defect::Dimensions(known, i, of));
         }
-    }
-    let grid = |at: usize, port: &Port| -> Vec<usize> {
-        let corners: Vec<Vec<u64>> = port.corners.iter().flatten().cloned().collect();
-        let mut order = names(at, &changing(&corners));
-        order.retain(|l| both.contains(l));
-        order
-    };
-    let (here, there) = (grid(i, port), grid(known, other));
-    let shared = |order: &[usize], than: &[usize]| -> Vec<usize> {
-        let both = order.iter().filter(|l| than.contains(l));
-        both.copied().collect()
-    };
-    // A dimension merged with a cut one numbers tiles otherwise. A copy takes that; a part that stays in place does
-    // not.
-    if part.is_some() && shared(&here, &there) != shared(&there, &here) {
-        return Err(Defect::Numbering(known, i));
     }
     Ok(())
 }

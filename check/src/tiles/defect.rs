@@ -39,8 +39,6 @@ pub(crate) enum Defect {
     NotRowMajor(usize),
     #[error("port {0} has `{role}` in the {2}", role = .1.name())]
     Role(usize, PortRole, Part),
-    #[error("port {0} has `{role}` in the {2}, cut within a tile", role = .1.name())]
-    RoleCut(usize, PortRole, Part),
     #[error("port {0} has `{role}` in lanes and rows", role = .1.name())]
     RoleTwice(usize, PortRole),
     #[error("port {0} has a dimension without a role in the {1}")]
@@ -59,8 +57,6 @@ pub(crate) enum Defect {
     Elements(usize, usize, Part),
     #[error("ports {0} and {1} number their tiles differently")]
     Numbering(usize, usize),
-    #[error("what is cut is merged with others in the {2} of ports {0} and {1}")]
-    Merged(usize, usize, Part),
     #[error("ports {0} and {1} have different orders")]
     Orders(usize, usize),
     #[error("ports {0} and {1} order their dimensions differently")]

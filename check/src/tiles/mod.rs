@@ -14,9 +14,9 @@ use common::{common, row_major};
 pub(crate) use defect::Defect;
 use defect::Part;
 use lines::{has_runs, lines_by_roles, same_digits, same_lines};
-use optc_ir::{Freedom, FreedomClass, Func, Op, Operation, TensorType, Value};
-use optc_ops::Subview;
+use optc_ir::{Freedom, FreedomClass, Func, Op, TensorType, Value};
 use optc_target::{Alternative, Price, Row, Target, When};
+pub(crate) use port::positions_of_tile;
 use port::{Port, port_of};
 use roles::{by_roles, listed};
 use site::Site;
@@ -57,8 +57,6 @@ pub(crate) fn check(
     let n_operands = freedom.operands.len();
     let mut reason = Defect::NoAlternative;
     let n_results = freedom.results.len();
-    // A part that stays in place needs an alternative for parts, if the row has one.
-    let is_part = &*data.name == Subview::NAME && row.takes_subviews();
     let is_for = |a: &&Alternative| {
         let when = match a.when {
             None | Some(When::Pointwise) => true,
@@ -66,15 +64,13 @@ pub(crate) fn check(
             Some(When::Depthwise) => freedom.is_depthwise(),
             Some(When::Mixing) => !freedom.is_depthwise(),
         };
-        let part = !is_part || a.subview;
-        when && part && a.is_for(n_operands, n_results)
+        when && a.is_for(n_operands, n_results)
     };
     let site = Site {
         func,
         values: &values,
         freedom,
         target,
-        is_part,
     };
     let mut least: Option<u64> = None;
     for alternative in row.taken().filter(is_for) {

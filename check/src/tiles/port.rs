@@ -28,17 +28,6 @@ pub(super) struct Port {
     pub(super) sizes: Vec<u64>,
 }
 
-impl Port {
-    /// The number of positions of a place of the tile, padding counted.
-    pub(super) fn width(&self, place: usize) -> u64 {
-        match (self.sizes.split_last(), place) {
-            (Some((&lanes, _)), 0) => lanes,
-            (Some((_, rows)), _) => rows.iter().product(),
-            (None, _) => 1,
-        }
-    }
-}
-
 /// The tile of a value; `None` if it lies in none.
 pub(super) fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
     let layout = ty.layout()?.ok()?;
@@ -147,7 +136,6 @@ pub(super) fn tiles_of(layout: &Layout, target: &Target) -> (Vec<Vec<u64>>, bool
         Notation::Xla(xla) => sizes_of(xla),
         _ => Some(Vec::new()),
     };
-    let lanes = |tiles: &[Vec<u64>]| tiles.first().and_then(|t| t.last().copied());
     match stated {
         Some(tiles) if tiles.is_empty() => {
             if let Some(tiles) = of_order(layout, target) {
@@ -155,21 +143,35 @@ pub(super) fn tiles_of(layout: &Layout, target: &Target) -> (Vec<Vec<u64>>, bool
             }
         }
         // A text may spell digits by nested tiles that the machine does not have.
-        Some(tiles)
-            if tiles[0].len() == 1 && tiles[0][0].is_multiple_of(lanes(&whole).unwrap_or(1)) =>
-        {
-            return (tiles, true);
-        }
-        Some(tiles)
-            if tiles[0].len() == 2
-                && lanes(&tiles) == lanes(&whole)
-                && tiles.get(1..) == whole.get(1..) =>
-        {
-            return (tiles, true);
-        }
+        Some(tiles) if are_of_machine(&tiles, &whole) => return (tiles, true),
         _ => {}
     }
     (whole, false)
+}
+
+/// Returns whether a machine whose whole tiles are these has the tiles that a text states.
+fn are_of_machine(tiles: &[Vec<u64>], whole: &[Vec<u64>]) -> bool {
+    let lanes = |tiles: &[Vec<u64>]| tiles.first().and_then(|t| t.last().copied());
+    match tiles.first().map(Vec::as_slice) {
+        Some(&[length]) => length.is_multiple_of(lanes(whole).unwrap_or(1)),
+        Some(&[_, _]) => lanes(tiles) == lanes(whole) && tiles.get(1..) == whole.get(1..),
+        _ => false,
+    }
+}
+
+/// The number of positions in the tile that the text of a layout states, if the machine has it, or in a whole tile.
+pub(crate) fn positions_of_tile(layout: &Layout, target: &Target) -> u64 {
+    let whole = target.full_tiles(layout.elem_bits());
+    let stated = match layout.notation() {
+        Notation::Xla(xla) => sizes_of(xla).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let tiles = match are_of_machine(&stated, &whole) {
+        true => stated,
+        false => whole,
+    };
+    let first = tiles.first().into_iter().flatten();
+    first.fold(1u64, |n, &size| n.saturating_mul(size))
 }
 
 /// The tiles of a text; `None` if one of them merges dimensions.

@@ -10,7 +10,7 @@ use optc_target::{Alternative, PortRole};
 pub(super) const MOST_READ: usize = 8;
 
 /// Checks that lanes and rows of a port hold roles that the alternative lists for them, for an alternative with one order
-/// at all ports. If the alternative is `aligned`, a dimension that is cut between whole tiles is accepted too.
+/// at all ports.
 pub(super) fn listed(
     site: &Site<'_>,
     (i, port): (usize, &Port),
@@ -20,39 +20,13 @@ pub(super) fn listed(
     let lists = [&rule.lanes, &rule.rows];
     for (place, (dims, all)) in port.places.iter().zip(lists).enumerate() {
         let Some(all) = all else { continue };
-        let tile = port.width(place);
-        let mut labels = site.labelled(i, dims).into_iter().flatten();
-        let other = labels.find(|&label| {
-            let role = site.role(label);
-            let granule = site.freedom.labels[label].granule;
-            let between_tiles = granule != 0 && granule.is_multiple_of(tile);
-            let aligned =
-                alternative.aligned && between_tiles && steps(port, place, i, site, label);
-            !aligned && !all.iter().any(|r| r.covers(role))
-        });
-        if let Some(label) = other {
-            let role = site.role(label);
-            let part = Part::BOTH[place];
-            return Err(match alternative.aligned {
-                true => Defect::RoleCut(i, role, part),
-                false => Defect::Role(i, role, part),
-            });
+        let labels = site.labelled(i, dims).into_iter().flatten();
+        let mut roles = labels.map(|label| site.role(label));
+        if let Some(role) = roles.find(|&role| !all.iter().any(|r| r.covers(role))) {
+            return Err(Defect::Role(i, role, Part::BOTH[place]));
         }
     }
     Ok(())
-}
-
-/// Returns whether a place of the first tile holds the elements of one label in order: its position `n` holds the element
-/// with index `n` along the label, and 0 along all other dimensions.
-fn steps(port: &Port, place: usize, i: usize, site: &Site<'_>, label: usize) -> bool {
-    let dim = site.labels(i).iter().position(|l| *l == Some(label));
-    let mut all = port.elements[place].iter().zip(0u64..);
-    dim.is_some_and(|dim| {
-        all.all(|(element, n)| {
-            let mut others = element.iter().enumerate().filter(|(d, _)| *d != dim);
-            element[dim] == n && others.all(|(_, index)| *index == 0)
-        })
-    })
 }
 
 /// Checks that lanes and rows of a port hold the roles that the alternative lists, one role in each place.

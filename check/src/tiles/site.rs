@@ -11,8 +11,6 @@ pub(super) struct Site<'a> {
     pub(super) values: &'a [Value],
     pub(super) freedom: &'a Freedom,
     pub(super) target: &'a Target,
-    /// True if the result is a part of the operand that stays in place.
-    pub(super) is_part: bool,
 }
 
 impl Site<'_> {

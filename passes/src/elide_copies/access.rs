@@ -5,6 +5,7 @@
 //! Example: a matmul whose row says `one_run = ["k"]` reads every second row of a larger matrix as its left operand. It
 //! does not read every second column, as K then is in no one run.
 
+use super::in_tiles;
 use crate::view_fold::Signature;
 use optc_check::parts::Site;
 use optc_check::pieces::Pieces;
@@ -177,12 +178,18 @@ pub fn takes(
         let label = access.label(at, s.dim);
         label.is_some_and(|l| access.signature.freedom.labels[l].role == Role::Batch)
     };
+    if site.is_tiled(target) {
+        let row = (access.row, access.parts);
+        return in_tiles::takes(row, layout, target, (spread.offset(), &strides));
+    }
     match (access.parts, access.torn(at, &strides)) {
         (Parts::Leading, _) if strides.iter().any(|s| moved(s) && !batch(s)) => {
             Err("it is not in one piece beside the batch".to_owned())
         }
-        (Parts::Any, Some(role)) => Err(format!("{} is in no one run there", role.name())),
-        (Parts::Leading, _) | (Parts::Any, None) => Ok(()),
+        (Parts::Any | Parts::Tiles, Some(role)) => {
+            Err(format!("{} is in no one run there", role.name()))
+        }
+        (Parts::Leading, _) | (Parts::Any | Parts::Tiles, None) => Ok(()),
     }
 }
 

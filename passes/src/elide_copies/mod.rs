@@ -36,7 +36,8 @@
 //!    operands in place, through views, slices and other concats. This is tried for all concats that are connected with
 //!    a concat that copies. The checker of parts says whether it holds. It is kept if fewer bytes are copied.
 //!
-//! Rows state with `parts` which parts operations take, and with `pieces` along which dimensions. A remaining copy is
+//! Rows state with `parts` which parts operations take, and with `pieces` along which dimensions. Where values lie in
+//! tiles, a part lies evenly if it is cut between tiles, or lies within one along the dimension that is cut. A remaining copy is
 //! one operation that reads and writes what it did.
 //!
 //! With `max-live=N` some parts are copied nevertheless, so that at most N bytes are alive at once, with memory shared
@@ -61,6 +62,7 @@
 mod access;
 mod decide;
 mod gather;
+mod in_tiles;
 mod within;
 
 pub use access::{takes, takes_pieces, writes_pieces};
@@ -75,7 +77,6 @@ use optc_ir::effects::Effects;
 use optc_ir::op::in_place;
 use optc_ir::{Attr, Diagnostic, Module, Op, Operation};
 use optc_ops::Subview;
-use optc_target::Target;
 
 static INFO: PassInfo = PassInfo {
     name: "elide-copies",
@@ -97,7 +98,7 @@ impl Pass for ElideCopies {
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         let limit = limit(&cx.options, &INFO)?;
         aliases::request(module, cx)?;
-        let said = as_copies(module, &cx.target);
+        let said = as_copies(module);
         let left = run_on(module, limit, cx)?;
         aliases::check(module, &|func, op| left.why(func, op), cx)?;
         let changed = left.changed || said;
@@ -108,9 +109,8 @@ impl Pass for ElideCopies {
     }
 }
 
-/// Turns a program into one that copies every part, ignoring stated placements. On a machine with tiles, subviews stay.
-/// Returns whether any placement was stated.
-pub(crate) fn as_copies(module: &mut Module, target: &Target) -> bool {
+/// Turns a program into one that copies every part, ignoring stated placements. Returns whether any placement was stated.
+pub(crate) fn as_copies(module: &mut Module) -> bool {
     let mut said = false;
     for func in &mut module.funcs {
         for &op in &func.body {
@@ -118,7 +118,7 @@ pub(crate) fn as_copies(module: &mut Module, target: &Target) -> bool {
             said |= data.attrs.get(in_place::IN_PLACE).is_some() || in_place::is_in_pieces(data);
             in_place::set(data, &[]);
             in_place::set_in_pieces(data, false);
-            if &*data.name != Subview::NAME || target.is_tiled() {
+            if &*data.name != Subview::NAME {
                 continue;
             }
             said = true;

@@ -25,8 +25,6 @@ pub(super) struct Attempt {
     pub(super) naive_padding: Amount,
     /// A lower bound of the bytes that any choice of layouts converts.
     pub(super) bound: u64,
-    /// Bytes of copies whose results could have been parts of other values in place.
-    pub(super) copied: u64,
     pub(super) dropped: u64,
 }
 
@@ -62,7 +60,6 @@ pub(super) fn attempt(
     let choice = search.choose().ok_or_else(|| no_lowering(func, cx))?;
     search.trace(&choice);
     let bound = bound_of(&mut search, &choice);
-    let copied = search.copied(&choice);
     let (dropped, candidates) = (search.dropped, search.take_candidates());
     let explain = shared.explain;
     let emitted = shared.emit(func, &graph, cx, &candidates, &choice, explain);
@@ -75,7 +72,6 @@ pub(super) fn attempt(
         naive,
         naive_padding,
         bound,
-        copied,
         dropped,
     })
 }

@@ -8,6 +8,7 @@ use super::bound::{self, Fine};
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
+use super::parts::MOST_CUT;
 use super::search::{Modes, Need, NodeMode, Search};
 use super::signatures::Signatures;
 use optc_ir::entity::{EntityId, SideTable};
@@ -188,7 +189,6 @@ struct PairKey {
     /// The address of the forms: nodes that look alike share them.
     modes: *const Rc<NodeMode>,
     ports: Ports,
-    copied: u64,
     computes: bool,
 }
 
@@ -196,10 +196,17 @@ struct PairKey {
 struct Taken<'a> {
     need: &'a Need,
     is_result: bool,
-    /// True if the operation copies a part of its operand that could have been in place.
+    /// True if the port is a part that is copied, though it could have been in place.
     copies: bool,
+    /// Bytes that the operation copies if no conversion stands before the port.
+    unconverted: u64,
     /// Bytes of converting the produced value, once computed.
     converted: Option<u64>,
+}
+
+/// Returns whether a form copies a port that could have been a part of another one in place.
+fn copies(mode: &NodeMode, port: usize) -> bool {
+    port < MOST_CUT && mode.copies & (1 << port) != 0
 }
 
 /// The layouts that a group in a state offers to an operation.
@@ -321,27 +328,6 @@ impl<'a> Search<'a> {
         u64::from(data.is_written()) + u64::from(data.is_read && state.read)
     }
 
-    /// Returns whether an operation copies a part of its operand that could have been in place.
-    pub(crate) fn is_copy(&self, node: Node, mode: &NodeMode) -> bool {
-        let copied = self.copied_by(node);
-        copied != 0 && copied <= mode.price
-    }
-
-    /// Bytes that an operation copies if its result is no part of its operand in place; 0 if it may not be one.
-    fn copied_by(&self, node: Node) -> u64 {
-        let id = self.graph.nodes[node].signature;
-        id.map_or(0, |id| self.signatures.get(id).copied)
-    }
-
-    /// Bytes of copies whose results could have been parts of their operands in place.
-    pub(crate) fn copied(&self, choice: &Choice) -> u64 {
-        let nodes = self.graph.nodes.ids();
-        let copies = nodes.filter(|&node| self.is_copy(node, &choice.modes[node]));
-        copies
-            .map(|node| self.copied_by(node))
-            .fold(0, u64::saturating_add)
-    }
-
     /// Padding of a streamed group that is stored because a conversion reads it.
     fn stored_by_conversion(&self, group: Group, state: GroupState) -> u64 {
         match self.graph.is_streamed(group) {
@@ -353,7 +339,10 @@ impl<'a> Search<'a> {
     /// Bytes of the conversion that a port needs, if any.
     fn port_bytes(&self, group: Group, given: &Given, taken: &mut Taken<'_>) -> u64 {
         let need = taken.need;
-        if need.mask & given.available != 0 || need.constant.is_some() {
+        if need.mask & given.available != 0 {
+            return taken.unconverted;
+        }
+        if need.constant.is_some() {
             return 0;
         }
         let converted = || self.converted_bytes(group, given.produced, need, given.computes);
@@ -744,7 +733,6 @@ impl<'a> Search<'a> {
             };
             let prices = Columns::single(modes[node].iter().map(price));
             problem.add(&[var], Rc::new(prices));
-            let copied = self.copied_by(node);
             let mut by_group: FastMap<Group, Ports> = FastMap::default();
             for (port, p) in data.ports.iter().enumerate() {
                 if let Some(member) = graph.member(p.value)
@@ -759,7 +747,6 @@ impl<'a> Search<'a> {
                     class: states.class[group],
                     modes: modes[node].as_ptr(),
                     ports,
-                    copied,
                     computes: matches!(data.kind, NodeKind::Op(_)),
                 };
                 let known = pairs.get(&key).cloned();
@@ -820,7 +807,9 @@ impl<'a> Search<'a> {
         let alike = |a: &NodeMode, b: &NodeMode| {
             let mut needs = ports.iter();
             needs.all(|&(port, _)| a.needs[port] == b.needs[port])
-                && self.is_copy(node, a) == self.is_copy(node, b)
+                && ports
+                    .iter()
+                    .all(|&(port, _)| copies(a, port) == copies(b, port))
         };
         let mut kinds: Vec<&NodeMode> = Vec::new();
         let mut kind_of = Vec::with_capacity(modes.len());
@@ -850,17 +839,25 @@ impl<'a> Search<'a> {
 
     /// The demands of a form at these ports of an operation.
     fn taken<'n>(
-        &self,
+        &'n self,
         node: Node,
         ports: &'n [(usize, bool)],
         mode: &'n NodeMode,
     ) -> impl Iterator<Item = Taken<'n>> {
-        let copies = self.is_copy(node, mode);
-        ports.iter().map(move |&(port, is_result)| Taken {
-            need: &mode.needs[port],
-            is_result,
-            copies,
-            converted: None,
+        let id = self.graph.nodes[node].signature;
+        let cuts = id.map_or(&[][..], |id| &self.signatures.get(id).cuts);
+        ports.iter().map(move |&(port, is_result)| {
+            let copies = copies(mode, port);
+            let given = cuts
+                .iter()
+                .find(|cut| cut.part == port && cut.given && !copies);
+            Taken {
+                need: &mode.needs[port],
+                is_result,
+                copies,
+                unconverted: given.map_or(0, |cut| cut.bytes),
+                converted: None,
+            }
         })
     }
 

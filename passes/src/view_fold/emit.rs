@@ -11,7 +11,6 @@ use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::FastMap;
 use super::notation::spell;
 use super::search::Need;
-use super::signatures::Signatures;
 use indexmap::IndexSet;
 use optc_ir::analysis::Uses;
 use optc_ir::entity::SideTable;
@@ -20,8 +19,8 @@ use optc_ir::{
     Attr, AttrDict, Dim, Func, Loc, Op, Operation, Registry, TensorType, Type, Value, ValueDef,
 };
 use optc_layout::{Layout, Notation};
-use optc_ops::{LayoutConvert, Reshape, Subview, View};
-use optc_target::{Row, Target};
+use optc_ops::{LayoutConvert, Reshape, View};
+use optc_target::Target;
 use std::sync::Arc;
 
 /// The result of lowering a choice.
@@ -44,7 +43,6 @@ pub(crate) struct Emitter<'a> {
     pub(crate) old: &'a Func,
     pub(crate) graph: &'a Graph,
     pub(crate) layouts: &'a mut Layouts,
-    pub(crate) signatures: &'a Signatures,
     pub(crate) candidates: &'a SideTable<Group, Vec<LayoutId>>,
     pub(crate) choice: &'a Choice,
     pub(crate) registry: &'a Registry,
@@ -236,14 +234,7 @@ impl Output<'_, '_> {
             types.push(self.spelled(result, layout));
             layouts.push((group, layout));
         }
-        let (name, props) = match self.choice_is_part(node) {
-            true => (Arc::from(Subview::NAME), data.props.clone()),
-            false if self.is_refused_part(node, op) => {
-                let (name, props) = Subview::as_copy(data.props.clone());
-                (Arc::from(name), props)
-            }
-            false => self.written(op),
-        };
+        let (name, props) = self.written(op);
         let new = self
             .new
             .make_op(name, operands, props, types, data.loc.clone());
@@ -258,32 +249,6 @@ impl Output<'_, '_> {
             self.copies.insert(key, value);
             self.explain_op(value, node, data.name.as_ref());
         }
-    }
-
-    /// Returns whether the text states that an operation's result is a part in place, and the target's row takes no
-    /// such part there.
-    fn is_refused_part(&self, node: Node, op: Op) -> bool {
-        let data = &self.e.old.ops[op];
-        if &*data.name != Subview::NAME {
-            return false;
-        }
-        let copied = self.e.graph.nodes[node].signature;
-        let copied = copied.is_some_and(|id| self.e.signatures.get(id).copied != 0);
-        let family = self.e.registry.get(&data.name).map(|decl| decl.family());
-        let row = family.and_then(|family| self.e.target.row(family));
-        let group = |value: Value| &self.e.graph.groups[self.member(value).group];
-        let stays = data.results.iter().all(|&r| group(r).may_be_part);
-        row.is_some_and(Row::takes_subviews) && (copied || !stays)
-    }
-
-    /// Returns whether an operation's result is a part of its operand in place by choice, where it could have been a
-    /// copy.
-    fn choice_is_part(&self, node: Node) -> bool {
-        let Some(id) = self.e.graph.nodes[node].signature else {
-            return false;
-        };
-        let copied = self.e.signatures.get(id).copied;
-        copied != 0 && self.e.choice.modes[node].price < copied
     }
 
     /// The name and properties of an operation in the output. A reshape with unknown sizes becomes the view that it is

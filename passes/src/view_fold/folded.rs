@@ -32,8 +32,6 @@ pub(crate) struct Folded {
     pub(crate) stands_in: bool,
     /// A lower bound of the bytes that any choice of layouts converts.
     pub(crate) bound: u64,
-    /// Bytes of copies whose results could have been parts of other values in place.
-    pub(crate) copied: u64,
     pub(crate) proven: bool,
     pub(crate) dropped: u64,
     pub(crate) groups: usize,

@@ -92,7 +92,6 @@ fn finished(
         naive,
         naive_padding,
         bound,
-        copied,
         dropped,
         ..
     } = attempt;
@@ -138,7 +137,6 @@ fn finished(
         naive_padding,
         stands_in: graph.numbers.any(),
         bound,
-        copied,
         proven: choice.proven,
         dropped,
         groups: graph.groups.len(),

@@ -10,8 +10,8 @@
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
 use super::over::Over;
-use super::parts::{copied_by, kept_whole, part_of};
-use super::signature::{Part, Signature, SignatureId};
+use super::parts::cuts;
+use super::signature::{Cut, Signature, SignatureId};
 use super::signatures::Signatures;
 use crate::codes;
 use crate::names::name_of;
@@ -23,12 +23,10 @@ use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
 use optc_ir::size::SizeTable;
 use optc_ir::{
-    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Operation, StandIns, Structure,
-    TensorType, Type, Value,
+    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, StandIns, Structure, TensorType,
+    Type, Value,
 };
 use optc_layout::{Notation, ViewMap};
-use optc_ops::Subview;
-use optc_target::Row;
 use std::sync::Arc;
 
 entity_id! {
@@ -164,8 +162,6 @@ pub(crate) struct Graph {
     pub(crate) kept: Vec<String>,
     /// On a machine with tiles, the layouts that the text states with tiles of their own.
     pub(crate) stated: Vec<(Value, LayoutId)>,
-    /// Bytes that naive lowering copies for parts that the text states and the target may refuse.
-    pub(crate) stated_parts: u64,
 }
 
 /// Layouts chosen for operations that run functions, and for those functions, instead of the declared ones.
@@ -285,6 +281,10 @@ pub(crate) fn build(
     if layouts.begin(&numbers, any, &SizeTable::new(&cx.bindings), &cx.target) {
         signatures.forget();
     }
+    let cuts = match signatures.counts_copies && layouts.is_tiled() {
+        true => cuts(func, &cx.registry, &cx.target),
+        false => SideTable::new(Vec::new()),
+    };
     let mut builder = Builder {
         func,
         called: functions.is_called(&func.name),
@@ -293,7 +293,7 @@ pub(crate) fn build(
         cx,
         layouts,
         signatures,
-        whole: kept_whole(func, &cx.registry),
+        cuts,
         graph: Graph {
             groups: Table::new(),
             nodes: Table::new(),
@@ -302,7 +302,6 @@ pub(crate) fn build(
             numbers,
             kept: Vec::new(),
             stated: Vec::new(),
-            stated_parts: 0,
         },
     };
     builder.arguments()?;
@@ -325,8 +324,8 @@ struct Builder<'a> {
     cx: &'a PassContext,
     layouts: &'a mut Layouts,
     signatures: &'a mut Signatures,
-    /// Values that need a buffer of their own.
-    whole: SideTable<Value, bool>,
+    /// For each operation, the ports that may be parts of other ports in place.
+    cuts: SideTable<Op, Vec<Cut>>,
     graph: Graph,
 }
 
@@ -709,22 +708,21 @@ impl Builder<'_> {
                 && data.operands.iter().all(|&v| self.is_constant(v))
                 && self.cx.registry.effect(&op_ref).is_pure());
         let (func, registry) = (self.func, &self.cx.registry);
-        let chosen = self.cx.target.row(family).is_some_and(Row::takes_subviews);
-        let part = match constant {
-            true => Part::Copied,
-            false => part_of(func, op, registry, &self.whole, chosen),
-        };
-        if chosen && &*data.name == Subview::NAME {
-            let copied = copied_by(func, op, registry).unwrap_or(0);
-            self.graph.stated_parts = self.graph.stated_parts.saturating_add(copied);
-        }
         if self.layouts.is_tiled() {
-            signature.read_tiles(&self.cx.target, part);
+            signature.read_tiles(&self.cx.target);
             if changes_space(func, op, registry) {
                 signature.move_between_spaces();
             }
+            if !constant {
+                signature.cuts = std::mem::take(&mut self.cuts[op]);
+                signature
+                    .cuts
+                    .retain(|cut| !self.is_constant(values[cut.part]));
+            }
         }
-        let may_be_part = signature.copied != 0 || part == Part::Stays;
+        let is_part = |port: usize| signature.cuts.iter().any(|cut| cut.part == port);
+        let n = data.operands.len();
+        let may_be_part: Vec<bool> = (0..data.results.len()).map(|i| is_part(n + i)).collect();
         self.known_where_padded(op, &signature, &values)?;
         let id = self.signatures.intern(signature);
         let node = self.node(NodeKind::Op(op), values, data.results.len(), Some(id));
@@ -738,7 +736,7 @@ impl Builder<'_> {
             if let Some(member) = &self.graph.members[result] {
                 let group = &mut self.graph.groups[member.group];
                 group.folded = constant && !source;
-                group.may_be_part = may_be_part;
+                group.may_be_part = may_be_part[i];
             }
         }
         Ok(())

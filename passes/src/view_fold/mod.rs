@@ -27,8 +27,10 @@
 //!    search.
 //!
 //! # Not done
-//! Copies (`concat`, `slice`, `split`, `pad`) are no choice of the search. Once the layouts are chosen,
-//! [`elide_copies`] lets those that may lie in place do so.
+//! Whether a part of a value is copied (by `concat`, `slice`, `split`, `pad`) is decided by [`elide_copies`] once the
+//! layouts are chosen. On a machine with tiles the search counts the parts that do not lie evenly in their wholes (`parts`).
+//! It does not see that a reader takes whole tiles alone, nor that a conversion could read a part that its readers refuse.
+//! If the layouts turn out worse than naive lowering, they are chosen again as if all copies stayed.
 //!
 //! # Cost
 //! Linear in operations for a bounded number of layouts a group (`max-layouts`); elimination grows
@@ -102,7 +104,7 @@ use layouts::Layouts;
 use optc_check::amount::amount;
 use optc_check::stats::Stats;
 use optc_ir::size::SizeTable;
-use optc_ir::{Attr, Diagnostic, Module, name_sizes, trace};
+use optc_ir::{Attr, CodeName, Diagnostic, Module, name_sizes, trace};
 pub use reason::{Freed, Keeper, NamedEnd, Reason};
 use remarks::{remark_conversions, remark_copies, remark_families};
 pub use report::{FoldReport, Proof};
@@ -173,13 +175,14 @@ impl ViewFold {
             "true" => (true, None),
             name => (true, Some(name.to_owned())),
         };
+        // Without rules copies stay.
+        let copies_count = options.get(&INFO, "rules") != "none";
         Ok(Shared {
             layouts: Layouts::default(),
-            signatures: Signatures::default(),
+            signatures: Signatures::new(copies_count),
             rules,
             cap,
-            // Without rules copies stay.
-            trades: options.get(&INFO, "rules") != "none",
+            trades: copies_count,
             explain,
             weighed,
         })
@@ -205,15 +208,21 @@ impl Pass for ViewFold {
         aliases::request(module, cx)?;
         let shared = self.shared(&cx.options)?;
         let limit = bufferize::limit(&cx.options, &INFO)?;
-        let (before, said) = (limit.map(|_| module.clone()), cx.remarks.len());
+        let again = limit.is_some() || cx.target.is_tiled();
+        let (before, said) = (again.then(|| module.clone()), cx.remarks.len());
         let done = fold_with(shared, module, limit, cx);
+        let is_from_copies = |code: &CodeName| {
+            *code == codes::MAX_LIVE.name || *code == codes::WORSE_THAN_NAIVE.name
+        };
         match (done, before) {
-            // Fewer copies may keep more alive: try again without trades.
-            (Err(diag), Some(before)) if diag.code == codes::MAX_LIVE.name => {
+            // Fewer copies may keep more alive, and layouts for parts may cost more where a reader refuses the parts:
+            // try again as if all copies stayed.
+            (Err(diag), Some(before)) if is_from_copies(&diag.code) => {
                 *module = before;
                 cx.remarks.truncate(said);
                 let mut shared = self.shared(&cx.options)?;
                 shared.trades = false;
+                shared.signatures.counts_copies = false;
                 fold_with(shared, module, limit, cx)
             }
             (done, _) => done,
@@ -229,7 +238,7 @@ fn fold_with(
     cx: &mut PassContext,
 ) -> Result<Outcome, Box<Diagnostic>> {
     name_sizes(module, &cx.registry);
-    elide_copies::as_copies(module, &cx.target);
+    elide_copies::as_copies(module);
     let sizes = SizeTable::new(&cx.bindings);
     let before = Stats::at(module, &cx.registry, &sizes);
     let mut total = Totals::default();

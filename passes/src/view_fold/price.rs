@@ -5,11 +5,10 @@
 use super::ends;
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
-use super::physical::Place;
 use super::rows::{Ends, OrderRule};
-use super::signature::{LabelDigit, LabelOrder, Signature, TileRule};
+use super::signature::{Cut, LabelDigit, LabelOrder, Signature, TileRule};
 use super::tiled::{self, MOST_RULES, Part};
-use optc_layout::Layout;
+use optc_layout::{Layout, Spread};
 use optc_target::{Price, Slower};
 
 /// The price of an operation with these layouts at its ports: the least price of an alternative that takes them. On a
@@ -21,7 +20,7 @@ pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId
         let by_port = by_port.fold(0, u64::saturating_add);
         return by_port.saturating_add(order_price(sig, layouts, ports));
     }
-    if sig.copied == 0 && sig.tiles.iter().all(|rule| rule.price.is_none()) {
+    if sig.tiles.iter().all(|rule| rule.price.is_none()) {
         return 0;
     }
     // No alternative is known to take these layouts. One that does has at most the largest price.
@@ -77,10 +76,6 @@ fn share(sig: &Signature, rule: &TileRule, layouts: &mut Layouts, ports: &[Layou
     let mut orders: Vec<Option<LabelOrder>> = Vec::with_capacity(ports.len());
     for (port, &layout) in ports.iter().enumerate() {
         let order = label_order(sig, layouts, port, layout);
-        // If the tile has fewer rows than the machine's, the digits do not show where the tile ends.
-        if rule.subview && layouts.tile(layout)[0] != layouts.most_rows(sig.bits[port]) {
-            return false;
-        }
         if let Some(order) = &order
             && !tiled::lists(sig, rule, port, order)
         {
@@ -88,34 +83,7 @@ fn share(sig: &Signature, rule: &TileRule, layouts: &mut Layouts, ports: &[Layou
         }
         orders.push(order);
     }
-    let stays = |p: usize| !rule.subview || within(&orders[0], &orders[p]);
-    (1..ports.len()).all(|p| stays(p) && (!sig.takes_roles() || alike(&orders[0], &orders[p])))
-}
-
-/// Returns whether the tiles of a part are tiles of the whole. A cut digit must not be merged with others in rows and
-/// lanes. Other digits must have the same places in both.
-fn within(whole: &Option<LabelOrder>, part: &Option<LabelOrder>) -> bool {
-    let (Some(whole), Some(part)) = (whole, part) else {
-        return false;
-    };
-    let left = |d: &&LabelDigit| part.contains(d);
-    let kept: Vec<&LabelDigit> = whole.iter().filter(left).collect();
-    let apart = |order: &LabelOrder| {
-        order.iter().all(|cut| {
-            let merged = |d: &&LabelDigit| d.place == cut.place;
-            kept.contains(&cut)
-                || cut.place == Place::Grid
-                || order.iter().filter(merged).count() == 1
-        })
-    };
-    let order: Vec<&LabelDigit> = part.iter().filter(|d| kept.contains(d)).collect();
-    let label = |d: &LabelDigit| (d.label, d.place);
-    // A cut digit may have a remainder in the part; it must be in the same place.
-    let moved = |d: &LabelDigit| {
-        let there = whole.iter().any(|w| w.label == d.label);
-        there && !whole.iter().any(|w| label(w) == label(d))
-    };
-    apart(whole) && apart(part) && order == kept && !part.iter().any(moved)
+    (1..ports.len()).all(|p| !sig.takes_roles() || alike(&orders[0], &orders[p]))
 }
 
 /// Returns whether the labels that two orders share stand in one order and are cut alike in both.
@@ -253,13 +221,25 @@ pub(crate) fn rule_price(
     layouts: &Layouts,
     ports: &[LayoutId],
 ) -> u64 {
-    let copied = if rule.subview { 0 } else { sig.copied };
     let Some(price) = rule.price else {
-        return copied;
+        return 0;
     };
     let port = ports.get(price.port.index(sig.n_operands));
-    let price = port.map_or(0, |&layout| price.of(layouts.bytes(layout)));
-    price.saturating_add(copied)
+    port.map_or(0, |&layout| price.of(layouts.bytes(layout)))
+}
+
+/// The parts that an operation copies with these layouts at its ports, as they do not lie evenly in their wholes: the set
+/// of their ports, and the bytes read plus written.
+pub(crate) fn copies(sig: &Signature, layouts: &Layouts, ports: &[LayoutId]) -> (u64, u64) {
+    let is_copied = |cut: &&Cut| {
+        let (whole, part) = (layouts.get(ports[cut.whole]), layouts.get(ports[cut.part]));
+        let spread = Spread::of(whole.positions()).part(whole, part, &cut.picks);
+        spread.is_none_or(|spread| spread.strides(part).is_none())
+    };
+    let all = sig.cuts.iter().filter(is_copied);
+    all.fold((0, 0), |(set, bytes), cut| {
+        (set | 1 << cut.part, bytes.saturating_add(cut.bytes))
+    })
 }
 
 /// The least price of an operation with this layout at a port. It is 0 unless every alternative that takes the layout
@@ -295,9 +275,6 @@ pub(crate) fn least_price(
         }
         let of_port = rule.price.filter(|p| p.port.index(sig.n_operands) == port);
         let price = of_port.map_or(0, |price| price.of(bytes));
-        // A copy of a part costs the same wherever the part is: it is counted at the operand.
-        let copied = port == 0 && !rule.subview;
-        let price = price.saturating_add(if copied { sig.copied } else { 0 });
         least = Some(least.map_or(price, |known| known.min(price)));
     }
     least.unwrap_or(0)

@@ -38,6 +38,7 @@ use egg::{
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Op;
 use optc_ir::entity::EntityId;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,8 @@ pub(crate) struct Mode {
     pub(crate) ports: Vec<Vec<LayoutId>>,
     /// Bytes that the operation moves by itself.
     pub(crate) price: u64,
+    /// The ports that are parts of others and copied, as a set.
+    pub(crate) copies: u64,
 }
 
 /// The data of an e-graph besides its terms.
@@ -585,6 +588,7 @@ fn read_modes(egraph: &EGraph<Term, Knowledge>) -> Vec<Mode> {
         let mode = Mode {
             ports: ports.iter().map(|&p| members(egraph, p)).collect(),
             price: 0,
+            copies: 0,
         };
         if mode.ports.iter().all(|p| !p.is_empty()) && !modes.contains(&mode) {
             modes.push(mode);
@@ -617,11 +621,12 @@ fn join_parts(egraph: &mut EGraph<Term, Knowledge>, signature: &Signature) -> Ve
     let mut modes = Vec::new();
     for (rule, _) in signature.tiles.iter().enumerate().take(tiled::MOST_RULES) {
         let forms = tiled::join(signature, layouts, &parts, rule);
-        modes.extend(
-            forms
-                .into_iter()
-                .map(|ports| (rule, Mode { ports, price: 0 })),
-        );
+        let mode = |ports| Mode {
+            ports,
+            price: 0,
+            copies: 0,
+        };
+        modes.extend(forms.into_iter().map(|ports| (rule, mode(ports))));
     }
     modes
 }
@@ -660,6 +665,57 @@ fn price_orders(layouts: &mut Layouts, signature: &Signature, modes: Vec<Mode>) 
         }
     }
     priced
+}
+
+/// The most combinations of layouts in a form for which each is a form of its own where parts may be copied.
+const MOST_COMBINED: usize = 16;
+
+/// The forms with one layout at each of these ports, and at the ports that may be parts or have parts.
+fn one_layout_at(signature: &Signature, mode: Mode, mut ports: BTreeSet<usize>) -> Vec<Mode> {
+    if mode.combinations() <= MOST_COMBINED {
+        ports.extend(signature.cuts.iter().flat_map(|cut| [cut.part, cut.whole]));
+    }
+    let mut single = vec![mode];
+    for port in ports {
+        let one = |mode: Mode| {
+            let each = mode.ports[port].clone().into_iter();
+            let alone = move |layout| {
+                let mut mode = mode.clone();
+                mode.ports[port] = vec![layout];
+                mode
+            };
+            each.map(alone).collect::<Vec<_>>()
+        };
+        single = single.into_iter().flat_map(one).collect();
+    }
+    single
+}
+
+/// Leaves at each port of a form the layouts with which the operation copies the same parts as with the first ones.
+fn keep_alike(layouts: &Layouts, signature: &Signature, mode: &mut Mode, first: Vec<LayoutId>) {
+    let mut ports = first;
+    for (port, all) in mode
+        .ports
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, all)| 1 < all.len())
+    {
+        let own = ports[port];
+        all.retain(|&layout| {
+            ports[port] = layout;
+            layout == own || prices::copies(signature, layouts, &ports).0 == mode.copies
+        });
+        ports[port] = own;
+    }
+}
+
+impl Mode {
+    /// The number of combinations of one layout at each port.
+    fn combinations(&self) -> usize {
+        self.ports
+            .iter()
+            .fold(1, |n: usize, all| n.saturating_mul(all.len()))
+    }
 }
 
 /// The forms of an operation, each with its price. A port that has a price has one layout in each form.
@@ -706,23 +762,9 @@ fn price(
     for (_, rule, mode) in all {
         let rule = rule.map(|rule| &signature.tiles[rule]);
         let of_rule = rule.map_or(&signature.tiles[..], std::slice::from_ref);
-        let mut single = vec![mode];
         let priced_ports = of_rule.iter().filter_map(|rule| rule.price);
         let priced_ports = priced_ports.map(|price| price.port.index(result));
-        let copied = (signature.copied != 0).then_some([0, result]);
-        for port in priced_ports.chain(copied.into_iter().flatten()) {
-            let one = |mode: Mode| {
-                let each = mode.ports[port].clone().into_iter();
-                let alone = move |layout| {
-                    let mut mode = mode.clone();
-                    mode.ports[port] = vec![layout];
-                    mode
-                };
-                each.map(alone).collect::<Vec<_>>()
-            };
-            single = single.into_iter().flat_map(one).collect();
-        }
-        for mut mode in single {
+        for mut mode in one_layout_at(signature, mode, priced_ports.collect()) {
             let first: Option<Vec<LayoutId>> =
                 mode.ports.iter().map(|ids| ids.first().copied()).collect();
             mode.price = match (&first, rule) {
@@ -730,8 +772,15 @@ fn price(
                 (Some(first), None) => prices::price_of(signature, layouts, first),
                 (None, _) => 0,
             };
+            if let Some(first) = first.filter(|_| !signature.cuts.is_empty()) {
+                let (copied, bytes) = prices::copies(signature, layouts, &first);
+                mode.copies = copied;
+                mode.price = mode.price.saturating_add(bytes);
+                keep_alike(layouts, signature, &mut mode, first);
+            }
             match priced.iter_mut().find(|known| known.ports == mode.ports) {
-                Some(known) => known.price = known.price.min(mode.price),
+                Some(known) if mode.price < known.price => *known = mode,
+                Some(_) => {}
                 None => priced.push(mode),
             }
         }

@@ -18,7 +18,7 @@ use optc_check::amount::Amount;
 use optc_ir::Value;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{Size, SizeTable};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub(crate) struct NodeMode {
     pub(crate) tie: u64,
     /// Bytes that the operation moves by itself.
     pub(crate) price: u64,
+    /// The ports that are parts of others and copied, as a set.
+    pub(crate) copies: u64,
 }
 
 impl NodeMode {
@@ -52,6 +54,7 @@ impl NodeMode {
             needs,
             tie: 0,
             price: 0,
+            copies: 0,
         }
     }
 }
@@ -221,9 +224,12 @@ impl<'a> Search<'a> {
                 self.seed_roles(node, id);
                 continue;
             }
-            if sig.copied != 0 {
-                for &layout in self.signatures.uncut(self.layouts, id).iter() {
-                    self.offer_at(node.ports[0].value, layout, false);
+            if !sig.cuts.is_empty() {
+                let wholes: BTreeSet<usize> = sig.cuts.iter().map(|cut| cut.whole).collect();
+                for whole in wholes {
+                    for &layout in self.signatures.uncut(self.layouts, id, whole).iter() {
+                        self.offer_at(node.ports[whole].value, layout, false);
+                    }
                 }
                 continue;
             }
@@ -539,8 +545,12 @@ impl<'a> Search<'a> {
             let strided = ties::strided(self.signatures.get(id), self.layouts, operand);
             tie = tie.saturating_add(strided);
         }
-        let price = mode.price;
-        Some(NodeMode { needs, tie, price })
+        Some(NodeMode {
+            needs,
+            tie,
+            price: mode.price,
+            copies: mode.copies,
+        })
     }
 
     /// Compile-time bytes of writing a constant in a layout; 0 for the layout in the file.
@@ -630,7 +640,7 @@ impl<'a> Search<'a> {
     /// conversion for each pair of a value and a layout that is read of it and differs from its own.
     pub(crate) fn naive_bytes(&mut self, sizes: &SizeTable) -> [Amount; 2] {
         let graph = self.graph;
-        let mut total = Amount::from(Size::from(graph.stated_parts));
+        let mut total = Amount::default();
         let mut padded = Amount::default();
         for (_, data) in graph.groups.iter().filter(|(_, data)| !data.is_known()) {
             self.naive_group(data, [&mut total, &mut padded], sizes);
@@ -669,9 +679,7 @@ impl<'a> Search<'a> {
             return;
         };
         let produced = self.required_at(producer, port);
-        let copied = self.graph.nodes[producer].signature;
-        let copied = copied.is_some_and(|id| self.signatures.get(id).copied != 0);
-        let touches = data.touches() + u64::from(copied);
+        let touches = data.touches() + u64::from(data.may_be_part);
         let padding = self.layouts.padding(produced).saturating_mul(touches);
         padded.add(&Amount::from(Size::from(padding)), sizes);
         let mut seen: Vec<(Value, LayoutId)> = Vec::new();
@@ -707,10 +715,7 @@ impl<'a> Search<'a> {
             .collect();
         let sig = self.signatures.shared(id);
         // Bytes of copies are counted elsewhere.
-        let price = match sig.copied {
-            0 => price::price_of(&sig, self.layouts, &ports),
-            _ => 0,
-        };
+        let price = price::price_of(&sig, self.layouts, &ports);
         let known = ports.iter().all(|&id| {
             let bytes = self.layouts.amount(id).polynomial();
             bytes.is_some_and(|n| n.as_constant().is_some())

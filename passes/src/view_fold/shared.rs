@@ -77,7 +77,6 @@ impl Shared {
             old: func,
             graph,
             layouts: &mut self.layouts,
-            signatures: &self.signatures,
             candidates,
             choice,
             registry: &cx.registry,

@@ -6,14 +6,14 @@
 //! Example: `relu` and `exp` of `tensor<4x6xf32>` are both of the family `elementwise`, with the same freedom and the
 //! same shapes. They have one signature, so their forms are found once.
 
-use super::layouts::{LayoutId, Layouts, rows_and_lanes};
+use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
 use super::over::Over;
 use super::physical::Place;
 use super::rows::OrderRule;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
-use optc_layout::Mode;
+use optc_layout::{Mode, Pick};
 use optc_target::{Alternative, PortRole, Price, Row, Slower, Target, When};
 
 entity_id! {
@@ -58,23 +58,27 @@ pub struct Signature {
     pub(crate) slower: Vec<Slower>,
     /// The alternatives of the row, on a machine with tiles; else empty.
     pub(crate) tiles: Vec<TileRule>,
-    /// For an operation whose result may be a part of its operand in place: the bytes that it copies when the result is
-    /// not in place.
-    pub(crate) copied: u64,
+    /// On a machine with tiles: the ports that may be parts of other ports in place.
+    pub(crate) cuts: Vec<Cut>,
     /// For a machine whose tiles are lines of lanes, beside values without tiles: the elements that the innermost run
     /// of such a value has by default.
     pub(crate) lines: Option<u64>,
 }
 
-/// The relation of an operation's result to its operand in memory: a copy, or a part of the operand in place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// The result is a copy.
-    Copied,
-    /// The result is a part in place where the row allows it. Else the operation copies this many bytes.
-    Either(u64),
-    /// The result is a part in place, as the text states.
-    Stays,
+/// A port that may be a part of another port in place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Cut {
+    /// The port that is a part.
+    pub(crate) part: usize,
+    /// The port that it is a part of.
+    pub(crate) whole: usize,
+    /// The index along each dimension of the whole.
+    pub(crate) picks: Vec<Pick>,
+    /// Bytes read plus written if the part is copied.
+    pub(crate) bytes: u64,
+    /// True if the value at the port cannot lie in another one, but a conversion of it can: it is an argument, another
+    /// operation joins it, or its writer or a reader takes no parts.
+    pub(crate) given: bool,
 }
 
 /// An alternative of a row, as it is read on a machine with tiles.
@@ -94,10 +98,6 @@ pub(crate) struct TileRule {
     pub(crate) ports: Vec<[Option<Vec<PortRole>>; 2]>,
     /// The result is written in any layout.
     pub(crate) writes_any: bool,
-    /// The result is a part of the operand in place.
-    pub(crate) subview: bool,
-    /// For such a part: rows and lanes of a whole tile. A dimension cut between whole tiles may fill them.
-    pub(crate) aligned: Option<[u64; 2]>,
     /// The price of the alternative.
     pub(crate) price: Option<Price>,
 }
@@ -113,8 +113,6 @@ impl TileRule {
             distinct: false,
             ports: Vec::new(),
             writes_any: false,
-            subview: false,
-            aligned: None,
             price: None,
         }
     }
@@ -178,7 +176,7 @@ impl Signature {
             orders: Vec::new(),
             slower: Vec::new(),
             tiles: Vec::new(),
-            copied: 0,
+            cuts: Vec::new(),
             lines: None,
             fullest: 0,
             besides: Vec::new(),
@@ -210,7 +208,7 @@ impl Signature {
     }
 
     /// Reads the row for a machine with tiles.
-    pub(crate) fn read_tiles(&mut self, target: &Target, part: Part) {
+    pub(crate) fn read_tiles(&mut self, target: &Target) {
         let logical = TileRule {
             logical: true,
             independent: false,
@@ -246,28 +244,13 @@ impl Signature {
                     false => (0..self.n_ports()).map(port).collect(),
                 },
                 writes_any: a.writes.is_some(),
-                subview: a.subview,
-                aligned: a
-                    .aligned
-                    .then(|| rows_and_lanes(Some(&target.full_tiles(self.bits[0])))),
                 price: a.price,
             }
         };
         let n_results = self.n_ports().saturating_sub(self.n_operands);
         let taken = row.taken().filter(|a| self.is_of(a.when));
         let taken = taken.filter(|a| a.is_for(self.n_operands, n_results));
-        let as_part = row.takes_subviews();
-        let taken = taken.filter(|a| match part {
-            Part::Copied => !a.subview,
-            Part::Either(_) => true,
-            Part::Stays => a.subview || !as_part,
-        });
         self.tiles = taken.map(read).collect();
-        if let Part::Either(bytes) = part
-            && self.tiles.iter().any(|rule| rule.subview)
-        {
-            self.copied = bytes;
-        }
         if self.tiles.is_empty() {
             self.tiles = vec![logical];
         }
@@ -288,7 +271,7 @@ impl Signature {
     pub(crate) fn has_prices(&self) -> bool {
         let mut rules = self.tiles.iter();
         let tiled = rules.any(|rule| rule.price.is_some() || rule.writes_any);
-        self.copied != 0 || tiled || self.has_order_prices()
+        !self.cuts.is_empty() || tiled || self.has_order_prices()
     }
 
     /// Returns whether an order has a price, on a machine without tiles.

@@ -30,11 +30,21 @@ pub(crate) struct Signatures {
     least: RefCell<FastMap<LeastKey, u64>>,
     admitted: RefCell<FastMap<(SignatureId, usize, LayoutId), bool>>,
     cheapest: FastMap<(SignatureId, usize), Arc<[LayoutId]>>,
-    uncut: FastMap<SignatureId, Arc<[LayoutId]>>,
+    /// True if parts that may be in place are told apart from copies, on a machine with tiles.
+    pub(crate) counts_copies: bool,
+    uncut: FastMap<(SignatureId, usize), Arc<[LayoutId]>>,
     cheaper: FastMap<(SignatureId, usize), Option<LayoutId>>,
 }
 
 impl Signatures {
+    /// No signatures yet. `counts_copies` says whether parts that may be in place are told apart from copies.
+    pub(crate) fn new(counts_copies: bool) -> Signatures {
+        Signatures {
+            counts_copies,
+            ..Signatures::default()
+        }
+    }
+
     /// Drops answers that depend on layouts: those for a function with unknown sizes do not hold for another function.
     pub(crate) fn forget(&mut self) {
         self.transfers.clear();
@@ -160,11 +170,16 @@ impl Signatures {
     }
 
     /// [`tiled::uncut`], computed once a signature.
-    pub(crate) fn uncut(&mut self, layouts: &mut Layouts, id: SignatureId) -> Arc<[LayoutId]> {
+    pub(crate) fn uncut(
+        &mut self,
+        layouts: &mut Layouts,
+        id: SignatureId,
+        port: usize,
+    ) -> Arc<[LayoutId]> {
         let sig = &self.known[id.index()];
-        let known = self.uncut.entry(id);
+        let known = self.uncut.entry((id, port));
         known
-            .or_insert_with(|| tiled::uncut(sig, layouts, CHEAPEST).into())
+            .or_insert_with(|| tiled::uncut(sig, layouts, port, CHEAPEST).into())
             .clone()
     }
 

@@ -22,8 +22,6 @@ pub(crate) struct Totals {
     naive_padding: Amount,
     stands_in: bool,
     bound: u64,
-    /// Bytes of copies whose results could have been parts of other values in place.
-    copied: u64,
     /// Copies that stay although they could have been elided.
     pub(crate) copies: Left,
     unproven: bool,
@@ -68,7 +66,6 @@ impl Totals {
         self.naive_padding.add(&folded.naive_padding, sizes);
         self.stands_in |= folded.stands_in;
         self.bound = self.bound.saturating_add(folded.bound);
-        self.copied = self.copied.saturating_add(folded.copied);
         self.unproven |= !folded.proven;
         self.dropped += folded.dropped;
         self.cap = self.cap.max(folded.cap);
@@ -154,7 +151,7 @@ impl Totals {
         let kept = self.kept.is_some() && after.movement_bytes != 0;
         self.remark_limits(&tally, after.movement_bytes != 0, cx);
         let sizes = SizeTable::new(&cx.bindings);
-        let costs = after.layout_bytes().saturating_add(self.copied);
+        let costs = after.layout_bytes();
         let bound = self
             .bound
             .saturating_add(fixed_movement(folded, &cx.registry, &sizes))
@@ -170,7 +167,7 @@ impl Totals {
             .copies
             .by_choice
             .saturating_add(given)
-            .min(after.copy_bytes.saturating_sub(self.copied));
+            .min(after.copy_bytes);
         // An operation that repeats elements may trade repeated bytes for bytes converted before or behind it.
         let repeats = match self.copies.repeats {
             Repeats::Nothing => false,
@@ -194,7 +191,7 @@ impl Totals {
         let left = left.polynomial();
         // The bound is a number. It has a polynomial if it is reached or is 0.
         let least = match bound {
-            0 if self.copied == 0 && by_choice == 0 => after.polynomials.copy.clone(),
+            0 if by_choice == 0 => after.polynomials.copy.clone(),
             n if n == costs && by_choice == 0 => left.clone(),
             _ => None,
         };
@@ -203,7 +200,7 @@ impl Totals {
             padding_before: self.naive_padding.at(&sizes),
             bytes_after,
             lower_bound_bytes: bound
-                .saturating_add(after.copy_bytes.saturating_sub(self.copied))
+                .saturating_add(after.copy_bytes)
                 .saturating_sub(by_choice),
             polynomials: [
                 ("bytes_before", self.naive.polynomial()),

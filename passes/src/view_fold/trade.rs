@@ -51,7 +51,6 @@ struct Trial {
     candidates: SideTable<Group, Vec<LayoutId>>,
     choice: Choice,
     emitted: Emitted,
-    copied: u64,
     weighed: Weighed,
 }
 
@@ -97,7 +96,6 @@ pub(super) fn for_copies(
         };
         attempt.candidates = found.candidates;
         attempt.emitted = found.emitted;
-        attempt.copied = found.copied;
         held.push(found.held);
         best = found.weighed;
     }
@@ -144,7 +142,7 @@ fn better(
     let mut tables = shared.clone();
     let mut search = tables.search(&attempt.graph);
     let scales = search.scales()?;
-    let mut trials: Vec<(Held, Choice, u64)> = Vec::new();
+    let mut trials: Vec<(Held, Choice)> = Vec::new();
     for &group in groups {
         let now = attempt.candidates[group].get(attempt.choice.groups[group].produced);
         let others = search.candidates[group].clone();
@@ -159,13 +157,12 @@ fn better(
             let Some(choice) = choice.filter(|c| movement(c.cost) < best.bytes.all) else {
                 continue;
             };
-            let copied = search.copied(&choice);
-            trials.push(((group, layout), choice, copied));
+            trials.push(((group, layout), choice));
         }
     }
     let candidates = search.take_candidates();
     let (mut found, mut least): (Option<Trial>, u64) = (None, best.bytes.all);
-    for (held, choice, copied) in trials {
+    for (held, choice) in trials {
         let graph = &attempt.graph;
         let emitted = tables.emit(func, graph, cx, &candidates, &choice, shared.explain);
         let (module, copying) = elided(&emitted.func, &choice, cx);
@@ -180,7 +177,6 @@ fn better(
             candidates: candidates.clone(),
             choice,
             emitted,
-            copied,
             weighed: Weighed { bytes, copying },
         });
     }

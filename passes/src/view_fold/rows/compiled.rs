@@ -2,13 +2,12 @@
 
 use super::super::layouts::{LayoutId, Layouts};
 use super::super::over::Over;
-use super::super::signature::{Part, Signature};
+use super::super::signature::Signature;
 use super::together::{stands_as_it_came, takes};
 use super::{accepts_layout, default_layout};
 use optc_ir::size::SizeTable;
-use optc_ir::{Freedom, FreedomClass, Func, Op, Operation, Registry, StandIns, Value};
+use optc_ir::{Freedom, FreedomClass, Func, Op, Registry, StandIns, Value};
 use optc_layout::Layout;
-use optc_ops::Subview;
 use optc_target::Target;
 use std::sync::Arc;
 
@@ -59,11 +58,7 @@ impl Compiled {
         let numbers = StandIns::for_func(func, registry)?;
         layouts.begin(&numbers, open, &SizeTable::default(), target);
         if layouts.is_tiled() {
-            let part = match &*data.name == Subview::NAME {
-                true => Part::Stays,
-                false => Part::Copied,
-            };
-            signature.read_tiles(target, part);
+            signature.read_tiles(target);
         }
         Some(Compiled { signature, layouts })
     }

@@ -319,12 +319,17 @@ fn least(mut found: Vec<(u64, LayoutId)>, n: usize) -> Vec<LayoutId> {
     found.into_iter().take(n).map(|(_, id)| id).collect()
 }
 
-/// The layouts of least padding of a slice's operand that have no cut dimension in their tiles, so that the slice may
-/// be in place. At most `n`.
-pub(crate) fn uncut(sig: &Signature, layouts: &mut Layouts, n: usize) -> Vec<LayoutId> {
-    let shape = &sig.shapes[0];
+/// The layouts of least padding of a port that other ports are parts of, with no cut dimension in their tiles. The parts
+/// then lie evenly. At most `n`.
+pub(crate) fn uncut(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    n: usize,
+) -> Vec<LayoutId> {
+    let shape = &sig.shapes[port];
     let kept = |dim: &usize| {
-        let label = sig.labels(0).get(*dim).copied().flatten();
+        let label = sig.labels(port).get(*dim).copied().flatten();
         1 < shape[*dim] && label.is_some_and(|l| sig.freedom.labels[l].role != Role::Axis)
     };
     let kept: Vec<usize> = (0..shape.len()).filter(kept).collect();
@@ -336,8 +341,8 @@ pub(crate) fn uncut(sig: &Signature, layouts: &mut Layouts, n: usize) -> Vec<Lay
         // A value of one dimension has empty rows.
         let alone = (rank == 1).then_some(None);
         for row in beside.chain(alone) {
-            let form = build(sig, 0, Some(whole(lane)), row.map(whole), &[]);
-            found.extend(accepted(sig, layouts, 0, form));
+            let form = build(sig, port, Some(whole(lane)), row.map(whole), &[]);
+            found.extend(accepted(sig, layouts, port, form));
         }
     }
     least(found, n)

@@ -46,17 +46,9 @@ pub(crate) fn lists(sig: &Signature, rule: &TileRule, port: usize, order: &[Labe
         };
         let role = sig.port_role(digit.label);
         let listed = |all: &Vec<PortRole>| all.iter().any(|r| r.covers(role));
-        let between_tiles = || {
-            let granule = sig.freedom.labels[digit.label].granule;
-            let tile = rule.aligned.map(|[rows, lanes]| [lanes, rows][place]);
-            digit.div == 1 && tile.is_some_and(|n| granule != 0 && granule.is_multiple_of(n))
-        };
-        places[place].as_ref().is_none_or(listed) || between_tiles()
+        places[place].as_ref().is_none_or(listed)
     };
-    // Digits that number tiles beside empty rows may be read as rows.
-    let stands = |place| order.iter().any(|digit| digit.place == place);
-    let loose = rule.subview && stands(Place::Grid) && !stands(Place::Row);
-    !loose && order.iter().all(listed)
+    order.iter().all(listed)
 }
 
 /// Returns whether an alternative takes an order at a port, the other ports left aside.
