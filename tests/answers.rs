@@ -1,11 +1,11 @@
 //! The answer of a compilation: each value that went in is held where the answer says, or its reason is true.
 
-use optc::{Absence, Answer, Compiler, Error, Fate, Holder, Program, ViewDecision};
-use optc_ir::{Attr, AttrDict, Func, Loc, Module, Op, TensorType, Type, Value};
+use optc::{Absence, Answer, Compiler, Fate, Program, ViewDecision};
+use optc_ir::Module;
+use optc_tests::answers::{self, Count, Pair, values, with_holders, with_values};
 use optc_tests::check::{cases, parse, same_meaning};
 use optc_tests::paths::{files, root};
 use optc_tests::{Profile, program};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const PIPELINE: &str = "inline,canonicalize,view-fold,elide-copies";
@@ -23,214 +23,13 @@ fn answer(compiler: &Compiler, module: &Module, pipeline: &str) -> Result<Answer
         .map_err(|e| e.to_string())
 }
 
-fn values(func: &Func) -> Vec<Value> {
-    let results = func
-        .body
-        .iter()
-        .flat_map(|&op| func.ops[op].results.clone());
-    func.args.iter().copied().chain(results).collect()
-}
-
-/// Appends operations that bring a holder, made row-major, to the indices of the value that went in.
-fn unfolded(func: &mut Func, holder: &Holder) -> Value {
-    let ty = func.ty(holder.value).as_tensor().expect("a tensor");
-    let (own, dtype) = (ty.without_layout(), ty.dtype);
-    let n_ops = func.body.len();
-    let mut push = |name: &str, operand: Value, attr: Option<(&str, Attr)>, ty: TensorType| {
-        let mut props = AttrDict::new();
-        if let Some((name, attr)) = attr {
-            props.set(name, attr);
-        }
-        let types = vec![Type::from(ty)];
-        let op = func.push_op(name, vec![operand], props, types, Loc::Unknown);
-        func.ops[op].results[0]
-    };
-    let mut at = push("hbir.layout_convert", holder.value, None, own);
-    for map in &holder.map {
-        let shape = map.shape.clone().expect("a map states its shape");
-        let perm = map.perm.clone().expect("a map states its permutation");
-        let turned: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
-        let ty = |dims: &[u64]| TensorType::fixed(dims, dtype);
-        let ints = |of: &[u64]| Some(("shape", Attr::ints(of)));
-        at = push("hbir.reshape", at, ints(&shape), ty(&shape));
-        at = push(
-            "hbir.transpose",
-            at,
-            Some(("perm", Attr::ints(&perm))),
-            ty(&turned),
-        );
-        at = push("hbir.reshape", at, ints(&map.result), ty(&map.result));
-    }
-    // The value is read before other elements replace its own.
-    if let Some(update) = holder.place.until {
-        let read = func.body.split_off(n_ops);
-        let before = func.body.iter().position(|&op| op == update.op);
-        let before = before.expect("the update is in the function");
-        func.body.splice(before..before, read);
-    }
-    at
-}
-
-/// The counts of the answers for one program.
-#[derive(Default, Debug)]
-struct Count {
-    held: usize,
-    holders: usize,
-    mapped: usize,
-    dead: usize,
-    inside: usize,
-    views: usize,
-    moved: usize,
-    computed: usize,
-}
-
 /// Checks everything that an answer says of the values and operations that went in.
 fn check(before: &Module, answer: &Answer, count: &mut Count) -> Result<(), String> {
     let registry = optc_ops::registry();
-    let (mut stated, mut found) = (before.clone(), answer.program().module.clone());
-    let said = |e: Error| e.to_string();
-    for func in &before.funcs {
-        let live = needed(func);
-        for value in values(func) {
-            let holders = match answer.fate(value).map_err(said)? {
-                Fate::Held(holders) => holders,
-                Fate::Absent(Absence::Dead) => {
-                    count.dead += 1;
-                    let is_dead = !live.contains(&value);
-                    if is_dead {
-                        continue;
-                    } else {
-                        return Err(format!("{value} is not dead"));
-                    }
-                }
-                Fate::Absent(Absence::Inside(ops)) => {
-                    count.inside += 1;
-                    let there = |of: &optc::OpOf| found.funcs[of.func].body.contains(&of.op);
-                    match !ops.is_empty() && ops.iter().all(there) {
-                        true => continue,
-                        false => return Err(format!("{value} is inside of no operation")),
-                    }
-                }
-                other => return Err(format!("{value} is lost: {other:?}")),
-            };
-            count.held += 1;
-            for holder in holders {
-                count.holders += 1;
-                count.mapped += usize::from(!holder.map.is_empty());
-                layout_fits(func, value, &holder)?;
-                if func
-                    .ty(value)
-                    .as_tensor()
-                    .is_none_or(|ty| ty.shape().is_none())
-                {
-                    continue;
-                }
-                let at = before.funcs.iter().position(|f| f.name == func.name);
-                let (at, of) = (at.unwrap_or(0), holder.func);
-                if at == of && before.funcs.len() == found.funcs.len() {
-                    let new = unfolded(&mut found.funcs[of], &holder);
-                    found.funcs[of].add_result(new, None);
-                    stated.funcs[at].add_result(value, None);
-                }
-            }
-        }
-        for &op in &func.body {
-            is_view(func, op, answer, count)?;
-        }
-    }
+    let pairs = answers::check(before, answer, &registry, count)?;
+    let pairs: Vec<&Pair> = pairs.iter().collect();
+    let (stated, found) = (with_values(before, &pairs), with_holders(answer, &pairs));
     same_meaning(&stated, &found, &registry)
-}
-
-/// The values that a result of the function depends on; operations of random programs have no effects.
-fn needed(func: &Func) -> BTreeSet<Value> {
-    let mut needed: BTreeSet<Value> = func.results.iter().copied().collect();
-    for &op in func.body.iter().rev() {
-        let data = &func.ops[op];
-        if data.results.iter().any(|v| needed.contains(v)) {
-            needed.extend(data.operands.iter().copied());
-            needed.extend(data.results.iter().copied());
-        }
-    }
-    needed.extend(func.args.iter().copied());
-    needed
-}
-
-/// Checks the layout of a value that went in, element by element, against that of its holder.
-fn layout_fits(func: &Func, value: Value, holder: &Holder) -> Result<(), String> {
-    let (Some(seen), Some(ty)) = (&holder.layout, func.ty(value).as_tensor()) else {
-        let tensor = func
-            .ty(value)
-            .as_tensor()
-            .is_some_and(|ty| ty.shape().is_some());
-        return match tensor && holder.map.is_empty() {
-            true => Err(format!("{value} has no layout where it is")),
-            false => Ok(()),
-        };
-    };
-    let own = holder.place.layout.as_ref().expect("it has a layout");
-    let shape = ty.shape().unwrap_or_default();
-    let total: u64 = shape.iter().product();
-    let mut shapes = vec![own.layout().shape().to_vec()];
-    shapes.extend(holder.map.iter().map(|map| map.result.clone()));
-    for k in 0..total.min(512) {
-        let number = k * total / total.min(512);
-        let index = at(&shape, number);
-        let mut there = Some(index.clone());
-        for (map, shape) in holder.map.iter().zip(&shapes).rev() {
-            there = there.and_then(|index| map.operand_index(shape, &index));
-        }
-        let wanted = there.and_then(|index| own.offset(&index));
-        if seen.offset(&index) != wanted {
-            return Err(format!(
-                "{value}{index:?}: {:?}, wanted {wanted:?}",
-                seen.offset(&index)
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn at(shape: &[u64], mut number: u64) -> Vec<u64> {
-    let mut index = vec![0; shape.len()];
-    for (i, &size) in index.iter_mut().zip(shape).rev() {
-        *i = number % size;
-        number /= size;
-    }
-    index
-}
-
-/// Checks what an answer says of a rearrangement: a view has one buffer, anything else moves bytes.
-fn is_view(func: &Func, op: Op, answer: &Answer, count: &mut Count) -> Result<(), String> {
-    let registry = optc_ops::registry();
-    if registry.rearrangement(&func.op_ref(op)).is_err() {
-        return Ok(());
-    }
-    match answer.is_view(op).map_err(|e| e.to_string())? {
-        ViewDecision::View {
-            operand, result, ..
-        } => {
-            count.views += 1;
-            match operand.place.buffer == result.place.buffer {
-                true => Ok(()),
-                false => Err(format!("{op} is a view of another buffer")),
-            }
-        }
-        ViewDecision::Moved(ops) => {
-            count.moved += 1;
-            let body = |of: &optc::OpOf| &answer.program().module.funcs[of.func];
-            let there = |of: &optc::OpOf| body(of).body.contains(&of.op);
-            match !ops.is_empty() && ops.iter().all(there) {
-                true => Ok(()),
-                false => Err(format!("{op} is moved by no operation")),
-            }
-        }
-        ViewDecision::Computed => {
-            count.computed += 1;
-            Ok(())
-        }
-        ViewDecision::Absent(_) => Ok(()),
-        other => Err(format!("{other:?} is not known here")),
-    }
 }
 
 #[test]

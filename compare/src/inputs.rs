@@ -210,7 +210,8 @@ fn small_int(dtype: DType, fill: Fill, rng: &mut SplitMix64) -> i64 {
 }
 
 /// The inputs with their floats changed by less than the rounding errors of a program.
-pub(crate) fn nearby(inputs: &IndexMap<String, Tensor>, seed: u64) -> IndexMap<String, Tensor> {
+#[must_use]
+pub fn nearby(inputs: &IndexMap<String, Tensor>, seed: u64) -> IndexMap<String, Tensor> {
     let mut rng = SplitMix64::new(mix(seed ^ 0x6E65_6172));
     let near = |(key, tensor): (&String, &Tensor)| {
         if !tensor.dtype.is_float() {

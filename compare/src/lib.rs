@@ -20,7 +20,9 @@ mod sizes;
 mod tensors;
 
 pub use equivalent::{EquivalenceOptions, Execution, NotEquivalent, equivalent};
-pub use inputs::{DEFAULT_SIZE, Fill, RandomSource, SplitMix64, random_inputs, random_tensor};
+pub use inputs::{
+    DEFAULT_SIZE, Fill, RandomSource, SplitMix64, nearby, random_inputs, random_tensor,
+};
 pub use matching::{BoundaryError, check_boundary};
 pub use sizes::MAX_CHOSEN_ELEMENTS;
 pub use tensors::{Mismatch, MismatchKind, compare, compare_exact, tolerance};

@@ -1,5 +1,6 @@
 //! Program generators and checkers shared by properties, file tests, fuzz targets and benches.
 
+pub mod answers;
 pub mod chains;
 pub mod check;
 pub mod door;

@@ -10,7 +10,7 @@ use thiserror::Error;
 pub enum ChoreError {
     /// The command line names no chore.
     #[error(
-        "usage: optc-xtask docs [--check] | code | results MODEL.onnx… [--scale FILE] [--svg FILE] [--out FILE]"
+        "usage: optc-xtask answers MODEL.onnx… | docs [--check] | code | results MODEL.onnx… [--scale FILE] [--svg FILE] [--out FILE]"
     )]
     Usage,
     /// A file cannot be read or written.
@@ -57,6 +57,9 @@ pub enum ChoreError {
     /// A program is refused; the first reason is printed.
     #[error("{}", .0.first().map_or("", |d| &d.message))]
     Refused(Vec<Diagnostic>),
+    /// So many statements of answers about models are not true; they are printed.
+    #[error("{0} statements of answers are wrong")]
+    Answers(usize),
     /// The measurement of a model fails.
     #[error("{path}: {error}")]
     Model {
