@@ -235,3 +235,27 @@ fn a_part_of_a_part_is_in_the_outermost_buffer() {
     assert_eq!(whole.offset(&[0, 0]), Some(12));
     assert_eq!(part.offset(&[1, 2]), Some(12 + 12 + 2));
 }
+
+/// A size that only a run shows to be 1 leaves no map in numbers, which is not the map of equal indices.
+#[test]
+fn a_map_of_unknown_sizes_is_not_empty() {
+    let module = parse(
+        r#"func.func @main(%x: tensor<?x4x?xf32, {dims = ["b", 4, "s"]}>) -> tensor<1x?x4xf32, {dims = [1, "b", 4]}> {
+            %0 = "hbir.squeeze"(%x) <{axes = [2]}> : (tensor<?x4x?xf32, {dims = ["b", 4, "s"]}>) -> tensor<?x4xf32, {dims = ["b", 4]}>
+            %1 = "hbir.unsqueeze"(%0) <{axes = [0]}> : (tensor<?x4xf32, {dims = ["b", 4]}>) -> tensor<1x?x4xf32, {dims = [1, "b", 4]}>
+            return %1 : tensor<1x?x4xf32, {dims = [1, "b", 4]}>
+        }"#,
+    );
+    let answer = answer(&compiler("cpu"), &module, PIPELINE).expect("the passes run");
+    let registry = optc_ops::registry();
+    answers::check(&module, &answer, &registry, &mut Count::default()).expect("the answer is true");
+    let func = &module.funcs[0];
+    let squeezed = func.ops[func.body[0]].results[0];
+    let holder = &answer.holders(squeezed).expect("it went in")[0];
+    assert_eq!(
+        holder.value,
+        answer.program().module.funcs[0].args[0],
+        "one reshape is left"
+    );
+    assert_eq!(holder.map, None);
+}

@@ -1,6 +1,7 @@
 //! Checks of the repository itself: dependencies, names, diagnostic codes, links.
 
 mod circles;
+mod examples;
 mod packages;
 mod words;
 

@@ -29,7 +29,7 @@ fn unfolded(func: &mut Func, holder: &Holder) -> Value {
         func.ops[op].results[0]
     };
     let mut at = push("hbir.layout_convert", holder.value, None, own);
-    for map in &holder.map {
+    for map in holder.map.iter().flatten() {
         let shape = map.shape.clone().expect("a map states its shape");
         let perm = map.perm.clone().expect("a map states its permutation");
         let turned: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
@@ -125,7 +125,7 @@ pub fn check(
             count.held += 1;
             for holder in holders {
                 count.holders += 1;
-                count.mapped += usize::from(!holder.map.is_empty());
+                count.mapped += usize::from(!has_its_indices(&holder));
                 layout_fits(func, value, &holder)?;
                 let entries = [before.entry(), found.entry()];
                 if entries == [Some(number), Some(holder.func)] && can_be_read(func, value, &holder)
@@ -148,7 +148,12 @@ fn said(error: Error) -> String {
 /// True for a tensor whose holder [`with_holders`] can bring to its indices: the maps of a holder are in numbers.
 fn can_be_read(func: &Func, value: Value, holder: &Holder) -> bool {
     let ty = func.ty(value).as_tensor();
-    ty.is_some_and(|ty| ty.shape().is_some() || holder.map.is_empty())
+    ty.is_some_and(|ty| ty.shape().is_some() || has_its_indices(holder))
+}
+
+/// True if a holder has the value that went in at the same indices.
+fn has_its_indices(holder: &Holder) -> bool {
+    holder.map.as_ref().is_some_and(Vec::is_empty)
 }
 
 /// The program that went in, whose entry function returns the values of these pairs, too.
@@ -199,7 +204,7 @@ fn layout_fits(func: &Func, value: Value, holder: &Holder) -> Result<(), String>
             .ty(value)
             .as_tensor()
             .is_some_and(|ty| ty.shape().is_some());
-        return match tensor && holder.map.is_empty() {
+        return match tensor && holder.map.as_ref().is_none_or(Vec::is_empty) {
             true => Err(format!("{value} has no layout where it is")),
             false => Ok(()),
         };
@@ -208,12 +213,13 @@ fn layout_fits(func: &Func, value: Value, holder: &Holder) -> Result<(), String>
     let shape = ty.shape().unwrap_or_default();
     let total: u64 = shape.iter().product();
     let mut shapes = vec![own.layout().shape().to_vec()];
-    shapes.extend(holder.map.iter().map(|map| map.result.clone()));
+    let maps = holder.map.as_ref().ok_or("a layout has a map")?;
+    shapes.extend(maps.iter().map(|map| map.result.clone()));
     for k in 0..total.min(512) {
         let number = k * total / total.min(512);
         let index = at(&shape, number);
         let mut there = Some(index.clone());
-        for (map, shape) in holder.map.iter().zip(&shapes).rev() {
+        for (map, shape) in maps.iter().zip(&shapes).rev() {
             there = there.and_then(|index| map.operand_index(shape, &index));
         }
         let wanted = there.and_then(|index| own.offset(&index));

@@ -48,7 +48,7 @@ fn circles_are_found_through_shown_names() {
 
 /// A part of a source text.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Token {
+pub(super) enum Token {
     Word(String),
     /// `::`
     Path,
@@ -56,7 +56,7 @@ enum Token {
 }
 
 /// The words and signs of a source text, without comments, strings and character literals.
-fn tokens(text: &str) -> Vec<Token> {
+pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut out = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -116,20 +116,20 @@ fn literal(text: &str) -> Option<usize> {
 }
 
 /// A path that a file names, and the name under which it is re-exported.
-struct Use {
+pub(super) struct Use {
     /// The name of the re-export by `pub use`; `*` for all names.
-    shown: Option<String>,
-    path: Vec<String>,
+    pub(super) shown: Option<String>,
+    pub(super) path: Vec<String>,
 }
 
 /// The definitions and uses of one file.
-struct Source {
+pub(super) struct Source {
     /// The folder of the crate's sources.
     root: String,
     /// The path of its module from the root.
     module: Vec<String>,
     defines: BTreeSet<String>,
-    uses: Vec<Use>,
+    pub(super) uses: Vec<Use>,
 }
 
 const DEFINING: [&str; 8] = [
@@ -137,7 +137,7 @@ const DEFINING: [&str; 8] = [
 ];
 
 impl Source {
-    fn new(name: &str, text: &str) -> Source {
+    pub(super) fn new(name: &str, text: &str) -> Source {
         let (folder, below) = name.split_once("/src/").expect("a source is below `src`");
         let below = below.trim_end_matches(".rs");
         let mut module: Vec<String> = below.split('/').map(str::to_owned).collect();
@@ -224,7 +224,7 @@ impl Source {
 
 /// The words of a path and the position after it, which is also after a trailing `::` before something other than a
 /// word.
-fn path(tokens: &[Token], mut at: usize) -> (Vec<String>, usize) {
+pub(super) fn path(tokens: &[Token], mut at: usize) -> (Vec<String>, usize) {
     let mut path = Vec::new();
     while let Some(Token::Word(word)) = tokens.get(at) {
         path.push(word.clone());

@@ -88,8 +88,9 @@ pub struct Holder {
     /// The value of the result.
     pub value: Value,
     /// The rearrangements from `value` to the value that went in, by their sizes as in `layout`; empty if both have the
-    /// same elements at the same indices.
-    pub map: Vec<ViewMap>,
+    /// same elements at the same indices. `None` if sizes of a rearrangement are not known: they have no name, or a
+    /// name that must be 1 in the run.
+    pub map: Option<Vec<ViewMap>>,
     /// The layout of the value that went in, in the compact buffer of `value`. `None` if it is no tensor, has a size
     /// without a name, or if no layout describes it there.
     pub layout: Option<Stored>,
@@ -185,6 +186,41 @@ pub enum ViewDecision {
 }
 
 /// A conversion between layouts that the result runs.
+///
+/// ```
+/// use optc::{Absence, Conversion, Fate, FoldReport, Freed, Holder, Keeper, Located, NamedEnd, OpOf, Proof, Reason, Stored};
+///
+/// let compiler = optc::Compiler::new();
+/// let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+///     %1 = \"hbir.exp\"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>";
+/// let program = compiler.parse("example.ir", &format!("func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {{ {text}
+///     return %0 : tensor<3x2xf32> }}"))?;
+/// let answer = compiler.fold(&program)?;
+/// let Conversion { op: OpOf { func, op }, from, to, bytes, reason, .. } = &answer.conversions()[0];
+/// assert!(answer.program().module.funcs[*func].body.contains(op));
+/// let [from, to]: [&Stored; 2] = [from, to].map(|layout| layout.as_ref().expect("a known size"));
+/// assert_eq!((from.to_string(), to.to_string(), *bytes), ("row-major".into(), "order = [1, 0]".into(), 48));
+/// match reason {
+///     Some(Reason::Pinned { ports, options }) => {
+///         let names = ports.iter().map(|NamedEnd { name, .. }| name.clone());
+///         let all = options.iter().any(|option: &Freed| matches!(option, Freed::All));
+///         println!("{:?} are pinned, all must be free: {all}", names.collect::<Vec<_>>());
+///     }
+///     Some(Reason::Kept { keeper: Keeper::Declared, .. }) => println!("a port declares it"),
+///     other => panic!("{other:?}"),
+/// }
+/// let fold: &FoldReport = answer.folded().expect("it ran");
+/// assert_eq!((fold.proof, fold.lower_bound_bytes), (Proof::Optimal, 48));
+///
+/// let func = &program.module.funcs[0];
+/// let dead = func.ops[func.body[1]].results[0];
+/// assert!(matches!(answer.fate(dead)?, Fate::Absent(Absence::Dead)));
+/// let holder: &Holder = &answer.holders(func.args[0])?[0];
+/// assert_eq!(holder.offset(&[1, 0]), Some(3));
+/// let place: &Located = &holder.place;
+/// assert_eq!(place.buffer, holder.value);
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Conversion {
@@ -693,23 +729,23 @@ impl FuncOf {
     }
 
     /// The maps of rearrangements of a value, and the layout behind them.
-    fn seen(&self, value: Value, steps: &[Step]) -> (Vec<ViewMap>, Option<Stored>) {
+    fn seen(&self, value: Value, steps: &[Step]) -> (Option<Vec<ViewMap>>, Option<Stored>) {
         let (Some(layout), Some(numbers)) = (&self.layouts[value], &self.numbers) else {
-            return (Vec::new(), None);
+            return (steps.is_empty().then(Vec::new), None);
         };
         let mut numbers = (**numbers).clone();
         let (mut maps, mut at) = (Vec::with_capacity(steps.len()), Some(layout.clone()));
         let mut shape = layout.shape().to_vec();
         for step in steps {
             let Some(map) = numbers.view_map(&shape, &step.view, &step.result) else {
-                return (Vec::new(), None);
+                return (None, None);
             };
             at = at.and_then(|layout| propagate(&layout, &map).ok());
             shape.clone_from(&map.result);
             maps.push(map);
         }
         let numbers = Arc::new(numbers);
-        (maps, at.map(|layout| Stored::new(layout, numbers)))
+        (Some(maps), at.map(|layout| Stored::new(layout, numbers)))
     }
 }
 

@@ -21,6 +21,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Settings that compilations share: operations, passes, rules, target, boundary.
+///
+/// ```
+/// use optc::{Bindings, Boundary, Compiler};
+/// use std::sync::Arc;
+///
+/// let mut compiler = Compiler::new();
+/// compiler.target = Some(Arc::new(optc::find_target("onnxruntime")?));
+/// compiler.boundary = Boundary { free_all: true, ..Boundary::default() };
+/// compiler.bindings = Bindings([("batch".into(), 8)].into_iter().collect());
+/// let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<?x3xf32>) -> tensor<3x?xf32>";
+/// let answer = compiler.fold(&compiler.parse("example.ir", text)?)?;
+/// assert_eq!(answer.stats().movement_bytes, 0);
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Compiler {
     registry: Arc<Registry>,
@@ -44,6 +58,24 @@ pub struct Compiler {
 }
 
 /// The results of running a pipeline, beside the program.
+///
+/// ```
+/// use optc::{FoldReport, MemoryUse, Report, Reports, bound_sizes};
+///
+/// let compiler = optc::Compiler::new();
+/// let text = "%0 = \"hbir.relu\"(%x) : (tensor<?xf32>) -> tensor<?xf32>";
+/// let mut program = compiler.parse("example.ir", text)?;
+/// assert_eq!(optc::default_target(&program)?.name, compiler.default_target(&program)?.name);
+/// let Report { timings, reports, .. } = compiler.compile(&mut program, "view-fold,bufferize,plan-memory")?;
+/// assert_eq!(timings[0].pass, "view-fold");
+/// let reports: Reports = reports;
+/// assert_eq!(reports.get::<FoldReport>().expect("it ran").bytes_after, 0);
+/// let sizes = optc::SizeTable::new(&compiler.bindings.0);
+/// assert_eq!(bound_sizes(&program.module, &sizes).into_values().collect::<Vec<_>>(), [128]);
+/// let memory = MemoryUse::of(&program.module, compiler.registry());
+/// println!("{memory:?}");
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Report {
     /// One entry per pass, in order.

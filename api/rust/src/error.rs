@@ -13,6 +13,16 @@ const MOST_SHOWN: usize = 100;
 /// The reason why an input was refused or a step failed.
 ///
 /// `Display` renders every diagnostic with file, line, column and a caret.
+///
+/// ```
+/// use optc::{CodeName, Compiler, Severity};
+///
+/// let error = Compiler::new().parse("example.ir", "%0 = ").expect_err("half a line");
+/// let first = &error.diagnostics[0];
+/// assert_eq!((first.severity, first.labels.len()), (Severity::Error, 1));
+/// let code: CodeName = first.code;
+/// println!("{code}: {}\n{error}", first.message);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Error {
     /// The diagnostics; never empty, at least one is an error.

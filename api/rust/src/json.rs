@@ -14,6 +14,14 @@ const SCHEMA: u64 = 1;
 ///
 /// `docs/json.md` describes it; `schema` grows if a key changes its meaning. Values are numbered from 0 in each
 /// function: arguments first, then the results of the operations in order.
+///
+/// ```
+/// let compiler = optc::Compiler::new();
+/// let text = "%0 = \"hbir.relu\"(%x) : (tensor<2xf32>) -> tensor<2xf32>";
+/// let program = compiler.parse("example.ir", text)?;
+/// assert!(optc::to_json(&program.module, compiler.registry()).contains("hbir.relu"));
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[must_use]
 pub fn to_json(module: &Module, registry: &Registry) -> String {
     let stats = Stats::of(module, registry).fields();

@@ -82,11 +82,43 @@ pub use optc_target::{
 };
 
 /// Times by a roofline model, not measured.
+///
+/// ```
+/// use optc::SizeTable;
+/// use optc::estimate::{Estimate, Item, Limit, Prices, outermost};
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let target = optc::find_target("tpu")?;
+/// let sizes = SizeTable::new(&compiler.bindings.0);
+/// let prices = Prices { target: &target, sizes: &sizes, cast: None };
+/// let estimate = Estimate::of(&program.module, compiler.registry(), &prices).expect("it has a memory");
+/// assert!(estimate.items.iter().all(|item: &Item| item.limit() == Limit::Memory));
+/// assert_eq!(outermost(&target).map(|level| level.bandwidth), Some(estimate.bandwidth));
+/// # Ok::<(), optc::Error>(())
+/// ```
 pub mod estimate {
     pub use optc_check::estimate::{Estimate, Item, Limit, Prices, has_floats, outermost};
 }
 
 /// Text: parsing, printing and rendering of diagnostics.
+///
+/// ```
+/// use optc::text::{nearest, parse, print, print_type, render, split, value_names, verify};
+/// let module = parse("%y = \"hbir.relu\"(%x) : (tensor<2xf32>) -> tensor<2xf32>").expect("it is a program");
+/// verify(&module, optc::Compiler::new().registry()).expect("it is well formed");
+/// assert!(print(&module).contains("\"hbir.relu\"(%x)"));
+/// let func = &module.funcs[0];
+/// assert_eq!(value_names(func)[&func.args[0]], "x");
+/// assert_eq!(print_type(func.ty(func.args[0])), "tensor<2xf32>");
+/// assert_eq!(nearest("hbir.rleu", ["hbir.relu", "hbir.exp"]), Some("hbir.relu"));
+///
+/// let two = "%y = \n// -----\n%z = ";
+/// let (_, first) = split(two)[0];
+/// let problems = parse(first).expect_err("half a line");
+/// assert!(render(&problems[0], "two.ir", first).contains("two.ir"));
+/// ```
 pub mod text {
     pub use optc_ir::diag::nearest;
     pub use optc_ir::render;
@@ -95,6 +127,40 @@ pub mod text {
 }
 
 /// Expressions of element-wise operations, and compositions of reductions and expressions.
+///
+/// ```
+/// use optc::expression::{Binary, Direction, Expr, ExprBuilder, Unary};
+/// use optc::DType;
+/// /// Writes an expression as C.
+/// struct C;
+///
+/// impl ExprBuilder for C {
+///     type Value = String;
+///     type Error = std::fmt::Error;
+///
+///     fn number(&mut self, x: f64, _: DType) -> Result<Option<String>, std::fmt::Error> {
+///         Ok(Some(format!("{x}f")))
+///     }
+///     fn unary(&mut self, function: Unary, x: &String, _: DType) -> Result<Option<String>, std::fmt::Error> {
+///         Ok((function == Unary::Exp).then(|| format!("expf({x})")))
+///     }
+///     fn binary(&mut self, function: Binary, [a, b]: [&String; 2], _: DType) -> Result<Option<String>, std::fmt::Error> {
+///         Ok((function == Binary::Mul).then(|| format!("{a} * {b}")))
+///     }
+///     fn compare(&mut self, _: Direction, _: [&String; 2], _: DType) -> Result<Option<String>, std::fmt::Error> {
+///         Ok(None)
+///     }
+///     fn select(&mut self, [c, a, b]: [&String; 3], _: DType) -> Result<Option<String>, std::fmt::Error> {
+///         Ok(Some(format!("({c} ? {a} : {b})")))
+///     }
+///     fn cast(&mut self, x: &String, _: DType, _: DType) -> Result<Option<String>, std::fmt::Error> {
+///         Ok(Some(format!("(float)({x})")))
+///     }
+/// }
+/// let expr = Expr::Operand(0).exp() * 2.0;
+/// let text = expr.build(&[("x".to_owned(), DType::F32)], &mut C);
+/// assert_eq!(text, Ok(Some("expf(x) * 2f".to_owned())));
+/// ```
 pub mod expression {
     pub use optc_ir::op::{
         Binary, Combine, Composition, Direction, Expr, ExprBuilder, Stage, Unary,
@@ -107,6 +173,31 @@ pub mod ops {
 }
 
 /// Layouts: functions from logical indices to positions, and the test whether a rearrangement is a view.
+///
+/// ```
+/// use optc::layout::{Axes, Drawing, Explanation, Layout, NotView, Notation, NotationKind, Placement, Rearrangement, ViewMap};
+/// use optc::layout::{XlaArray, XlaShape, deduce, explain, is_view};
+/// let shape = XlaShape::parse("f32[2,3]{0,1:T(2,128)}").expect("a shape of HLO text");
+/// let array: &XlaArray = shape.as_array().expect("no tuple");
+/// let tiled = array.layout()?;
+/// assert_eq!(tiled.bytes(), 4 * 4 * 128);
+/// let how: Explanation = explain(&tiled).expect("pads, reshapes and transposes make it");
+/// assert!(how.steps.iter().any(|(step, _)| matches!(step, Rearrangement::Pad { .. })));
+/// let picture = Drawing::new(&tiled, &Axes::Own).expect("two dimensions are drawn");
+/// assert!(picture.svg().contains("<svg") && !picture.terminal(false).is_empty());
+///
+/// let rows = Layout::row_major(&[2, 3], 32);
+/// let columns = Layout::from_order(&[2, 3], 32, &[1, 0])?;
+/// assert!(matches!(columns.convert(NotationKind::Digits)?.notation(), Notation::Digits(_)));
+/// let places: &Placement = &columns;
+/// assert_eq!((places.index(&[1, 0]), places.element_at(1)), (Some(1), Some(vec![1, 0])));
+/// let turned = ViewMap { shape: None, perm: Some(vec![1, 0]), result: vec![3, 2] };
+/// let why: NotView = is_view(&rows, &turned, &Layout::row_major(&[3, 2], 32)).expect_err("it moves elements");
+/// println!("{}", why.reason);
+/// let found = deduce(&rows, &Layout::from_order(&[3, 2], 32, &[1, 0])?).expect("one buffer");
+/// assert_eq!(found.last().map(|map| &map.result[..]), Some(&[3, 2][..]));
+/// # Ok::<(), optc::layout::LayoutError>(())
+/// ```
 pub mod layout {
     pub use optc_layout::{
         Axes, BlockNotation, Cause, DigitOp, DigitText, DigitsNotation, DrawError, Drawing,
@@ -119,6 +210,36 @@ pub mod layout {
 }
 
 /// Grids and blocks: the part of each value that one program works on.
+///
+/// ```
+/// use optc::Tiles;
+/// use optc::passes::{GroupReport, TileReport};
+/// use optc::tile::{Group, OpTile, Plan, Tile};
+/// use std::sync::Arc;
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let mut compiler = compiler;
+/// compiler.target = Some(Arc::new(optc::find_target("tpu")?));
+/// let answer = compiler.answer(&program, "canonicalize,view-fold,tile-propagate")?;
+/// let plan: &Plan = answer.plan(0).expect("the pass ran");
+/// let group: &Group = &plan.groups[0];
+/// println!("a grid of {:?}: {} programs", group.grid(), group.programs());
+/// for (op, part) in &plan.tiles {
+///     let part: &OpTile = part;
+///     let tile: &Tile = part.tiles_of(0).next().expect("a result has a part");
+///     println!("{op} computes {} elements in each", tile.elements());
+/// }
+/// let holder = &answer.holders(program.module.funcs[0].results[0])?[0];
+/// let Tiles { group, parts, .. } = holder.place.tiles.as_ref().expect("a result of a group");
+/// println!("{} parts in group {group}", parts.len());
+/// let report: &TileReport = answer.report().reports.get().expect("the pass ran");
+/// let first: &GroupReport = &report.groups[0];
+/// assert_eq!(first.grid, plan.groups[*group].grid());
+/// println!("{} bytes instead of {}", report.tiled_bytes, report.unfused_bytes);
+/// # Ok::<(), optc::Error>(())
+/// ```
 pub mod tile {
     pub use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, Loop, LoopKind};
     pub use optc_ir::op::iteration_domain_of;
@@ -126,6 +247,33 @@ pub mod tile {
 }
 
 /// The places of values in memory, as attributes that `bufferize` and `plan-memory` write.
+///
+/// ```
+/// use optc::SizeTable;
+/// use optc::memory::{ALIGNMENT, ARENA, MEMORY, STATE, Buffer, Memory, Place, State};
+/// use optc::memory::{arena, check_memory, live_bytes, memory_of, most_alive, places, steps};
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// compiler.compile(&mut program, "bufferize,plan-memory")?;
+/// let module = &program.module;
+/// assert_eq!(State::of(module), Some(State::Planned));
+/// assert_eq!(module.attrs.str(STATE), Some(State::Planned.word()));
+/// let func = &module.funcs[0];
+/// let first = places(&func.ops[func.body[0]]).expect("a list").expect("it is planned");
+/// assert_eq!(first, [Place::Result(0)]);
+/// let sizes = SizeTable::new(&compiler.bindings.0);
+/// let decided: Vec<Memory> = memory_of(module, compiler.registry(), &sizes).expect("it is decided");
+/// let buffers: &[Buffer] = &decided[0].buffers;
+/// let (bytes, _) = most_alive(buffers);
+/// assert!(check_memory(module, compiler.registry()).is_empty());
+/// assert_eq!(arena(func) % ALIGNMENT, 0);
+/// assert!(func.attrs.get(ARENA).is_some() && func.ops[func.body[0]].attrs.get(MEMORY).is_some());
+/// assert_eq!(steps(buffers).into_iter().map(|(_, alive)| alive).max().unwrap_or(0), bytes);
+/// assert_eq!(live_bytes(module, compiler.registry(), &sizes).expect("it is decided"), bytes);
+/// # Ok::<(), optc::Error>(())
+/// ```
 pub mod memory {
     pub use optc_check::{Buffer, Memory, check_memory, most_alive, steps};
     pub use optc_ir::memory::{ALIGNMENT, ARENA, MEMORY, Place, STATE, State, arena, places};
@@ -133,6 +281,33 @@ pub mod memory {
 }
 
 /// Execution: programs run in buffers with the layouts of their types, and conversions between layouts.
+///
+/// ```
+/// use optc::exec::{ConversionOptions, ExecOptions, Executable, Isa, Moved, Padding, PlanCache, Profile, StepProfile};
+/// use optc::interp::{Fill, NoData, random_inputs};
+/// use optc::layout::Layout;
+/// use optc::Bindings;
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// compiler.compile(&mut program, "canonicalize,view-fold,bufferize,plan-memory")?;
+/// let (registry, sizes) = (compiler.registry(), Bindings::default());
+/// let inputs = random_inputs(&program.module, "main", Fill::Normal, 0, &sizes, registry).expect("small inputs");
+/// let options = ExecOptions { threads: 2, isa: Some(Isa::Portable), ..ExecOptions::default() };
+/// let made = Executable::new(&program.module, registry, "main", &inputs, &NoData, &sizes, &options).expect("it is planned");
+/// let (results, profile): (_, Profile) = made.profile(&inputs).expect("it runs");
+/// assert_eq!(results["result0"].shape, [3, 2]);
+/// assert!(profile.steps.iter().all(|step: &StepProfile| !step.kernel.is_empty()));
+///
+/// let (rows, columns) = (Layout::row_major(&[2, 3], 8), Layout::from_order(&[2, 3], 8, &[1, 0]).expect("an order"));
+/// let zeros = ConversionOptions { padding: Padding::Zero, ..ConversionOptions::default() };
+/// let plan = PlanCache::default().plan(&rows, &columns, zeros).expect("one shape");
+/// let (mut out, mut moved) = ([0; 6], Moved::default());
+/// plan.execute(&[1, 2, 3, 4, 5, 6], &mut out, &mut moved).expect("both buffers are large enough");
+/// assert_eq!((out, moved.bytes()), ([1, 4, 2, 5, 3, 6], 12));
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[cfg(feature = "exec")]
 pub mod exec {
     pub use optc_exec::{
@@ -142,6 +317,23 @@ pub mod exec {
 }
 
 /// HLO text: read as a tree, from which the front end makes a [`Module`], and written from a module.
+///
+/// ```
+/// use optc::hlo::{Emitted, HloModule, Instruction, ReadData, Strictness, emit, parse, print, printed};
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let no_files: &ReadData<'_> = &|_, _, _, _| Err("there are no files".to_owned());
+/// let Emitted { text, warnings } = emit(&program.module, compiler.registry(), None, no_files).expect("XLA has both");
+/// assert!(warnings.is_empty());
+/// let (tree, problems): (HloModule<'_>, _) = parse(&text, Strictness::Exact);
+/// assert!(problems.is_empty());
+/// assert!(print(&tree).contains("transpose"));
+/// let root: &Instruction<'_> = tree.computations[0].root();
+/// println!("{:?} in {} computations", root, printed(&tree).len());
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[cfg(any(feature = "hlo", feature = "emit-hlo"))]
 pub mod hlo {
     #[cfg(feature = "emit-hlo")]
@@ -154,6 +346,18 @@ pub mod hlo {
 }
 
 /// MLIR text in the dialects of upstream, written from a module of known sizes.
+///
+/// ```
+/// use optc::linalg::emit;
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let no_files = |_: &str, _, _, _| Err("there are no files".to_owned());
+/// let text = emit(&program.module, compiler.registry(), &no_files).expect("the sizes are known");
+/// assert!(text.contains("linalg.transpose"));
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[cfg(feature = "emit-linalg")]
 pub mod linalg {
     pub use optc_emit::ReadData;
@@ -161,6 +365,18 @@ pub mod linalg {
 }
 
 /// StableHLO text, written from a module whose values are row-major.
+///
+/// ```
+/// use optc::stablehlo::{Emitted, emit};
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let no_files = |_: &str, _, _, _| Err("there are no files".to_owned());
+/// let Emitted { text, .. } = emit(&program.module, compiler.registry(), None, &no_files).expect("all is row-major");
+/// assert!(text.contains("stablehlo.transpose"));
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[cfg(feature = "emit-stablehlo")]
 pub mod stablehlo {
     pub use optc_emit::hlo::{Emitted, ReadData};
@@ -168,6 +384,19 @@ pub mod stablehlo {
 }
 
 /// ONNX models, written from a module whose values are row-major.
+///
+/// ```
+/// use optc::onnx::{Emitted, Options, emit, files_of};
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let no_files = |_: &str, _, _, _| Err("there are no files".to_owned());
+/// let Emitted { bytes, files } =
+///     emit(&program.module, compiler.registry(), Options::default(), &no_files).expect("ONNX has both");
+/// assert!(files.is_empty() && files_of(&bytes).is_empty());
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[cfg(any(feature = "onnx", feature = "emit-onnx"))]
 pub mod onnx {
     #[cfg(feature = "emit-onnx")]
@@ -177,12 +406,49 @@ pub mod onnx {
 }
 
 /// Python with Pallas kernels, written from a module with a plan.
+///
+/// ```
+/// use optc::pallas::emit;
+/// use std::sync::Arc;
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let mut compiler = compiler;
+/// let target = Arc::new(optc::find_target("tpu")?);
+/// compiler.target = Some(target.clone());
+/// compiler.compile(&mut program, "canonicalize,view-fold,tile-propagate")?;
+/// let python = emit(&program.module, compiler.registry(), &target).expect("it has a plan");
+/// assert!(python.contains("pallas"));
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[cfg(feature = "emit-pallas")]
 pub mod pallas {
     pub use optc_emit::pallas::emit;
 }
 
 /// Checks of the output of passes: certificates of folds, and the acceptance of a module by a target.
+///
+/// ```
+/// use optc::check::{Certificate, Item, Source, check, check_target, items};
+/// use optc::{FoldReport, SizeTable};
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let before = program.module.clone();
+/// let report = compiler.compile(&mut program, "view-fold")?;
+/// let (after, target) = (&program.module, compiler.target_of(&program.module).expect("it is built in"));
+/// let fold: &FoldReport = report.reports.get().expect("the pass ran");
+/// let certificate: Certificate = fold.certificate(&before, after, compiler.registry(), &target);
+/// check(&before, after, &certificate, compiler.registry(), &target).expect("the fold is right");
+/// assert!(check_target(after, compiler.registry(), &target).is_empty());
+/// let sizes = SizeTable::new(&compiler.bindings.0);
+/// let moved = items(after, compiler.registry(), &sizes, None);
+/// let by_ops = moved.iter().filter(|item: &&Item| matches!(item.of, Source::Op(_)));
+/// assert_eq!(by_ops.map(|item| item.bytes).sum::<u64>(), certificate.movement_bytes);
+/// # Ok::<(), optc::Error>(())
+/// ```
 pub mod check {
     pub use optc_check::{
         Certificate, Digest, Holder, Item, Source, ValuePosition, Witness, check, check_target,
@@ -191,12 +457,54 @@ pub mod check {
 }
 
 /// Smaller programs on which a test still fails.
+///
+/// ```
+/// use optc::reduce::{Reduced, reduce};
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let registry = compiler.registry();
+/// let names = |module: &optc::Module| optc::text::print(module).contains("hbir.relu");
+/// let found = reduce(&program.module, registry, &mut |module| names(module));
+/// let Reduced { module, .. } = found.expect("the test fails on the program itself");
+/// assert_eq!(module.funcs[0].body.len(), 1);
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[cfg(feature = "reduce")]
 pub mod reduce {
     pub use optc_reduce::{Reduced, reduce};
 }
 
 /// Passes: running pipelines, and reports.
+///
+/// ```
+/// use optc::passes::{AfterHook, Hooks, OptionInfo, RuleInfo, Timing, pipeline};
+/// use optc::{PassInfo, PassList, Polynomials, Size, Stage, Stats};
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let stages: Vec<Stage> = compiler.pipeline(&pipeline::DEFAULT.join(","))?;
+/// let (mut cx, mut ran) = (compiler.context(&program)?, Vec::new());
+/// let after: AfterHook<'_> = Box::new(|pass, _, _| ran.push(pass.to_owned()));
+/// let mut hooks = Hooks { after: Some(after), ..Hooks::default() };
+/// let times: Vec<Timing> = compiler.run_passes(&mut program, &stages, &mut cx, &mut hooks)?;
+/// assert_eq!(times.len(), stages.len());
+/// drop(hooks);
+/// assert_eq!(ran, pipeline::DEFAULT);
+/// let builtin: PassList = PassList::builtin();
+/// for pass in builtin.iter() {
+///     let PassInfo { name, options, .. } = pass.info();
+///     let (rules, options): (Vec<RuleInfo>, &[OptionInfo]) = (pass.list_rules(), options);
+///     println!("{name}: {} rules, {} options", rules.len(), options.len());
+/// }
+/// let figures: Stats = compiler.stats(&program);
+/// let formulas: &Polynomials = &figures.polynomials;
+/// let moved: &Size = formulas.movement.as_ref().expect("the layouts have one");
+/// assert_eq!(moved.to_string(), figures.movement_bytes.to_string());
+/// # Ok::<(), optc::Error>(())
+/// ```
 pub mod passes {
     pub use optc_check::stats;
     pub use optc_passes::manager::{AfterHook, Hooks, Timing, run};
@@ -207,6 +515,54 @@ pub mod passes {
 }
 
 /// The two oracles, which run programs slowly and plainly: on logical tensors, or on poisoned buffers.
+///
+/// ```
+/// use optc::Bindings;
+/// use optc::interp::{EquivalenceOptions, Fill, Mismatch, NoData, NotEquivalent, RunError};
+/// use optc::interp::{argument_keys, compare, compare_exact, equivalent, npz, random_inputs, result_keys, run_naive, run_reference, tolerance};
+/// # let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// let before = program.module.clone();
+/// compiler.compile(&mut program, "canonicalize,view-fold")?;
+/// let (after, registry, sizes) = (&program.module, compiler.registry(), Bindings::default());
+/// let inputs = random_inputs(&before, "main", Fill::Unique(0), 0, &sizes, registry).expect("small inputs");
+/// let func = program.entry().expect("there is one");
+/// assert_eq!((argument_keys(func), result_keys(func)), (vec!["x".to_owned()], vec!["result0".to_owned()]));
+/// let wanted = run_reference(&before, registry, "main", &inputs, &NoData, &sizes).expect("it runs");
+/// let found = run_naive(after, registry, "main", &inputs, &NoData, &sizes).expect("it runs on its layouts");
+/// let same: Result<(), Mismatch> = compare(&found["result0"], &wanted["result0"]);
+/// assert!(same.is_ok() && tolerance(optc::DType::F32) < 1e-3);
+/// compare_exact(&found["result0"], &wanted["result0"]).expect("the program only moves");
+/// let mut file = std::io::Cursor::new(Vec::new());
+/// npz::write(&mut file, &wanted, npz::Packing::Stored).expect("memory is large enough");
+/// assert_eq!(npz::read(file).expect("an archive").len(), 1);
+/// let refused: RunError = run_reference(&before, registry, "other", &inputs, &NoData, &sizes).expect_err("no function");
+/// println!("{refused}");
+/// // The same in one call, on more inputs:
+/// let same: Result<(), NotEquivalent> =
+///     equivalent(&before, after, registry, &NoData, &NoData, &EquivalenceOptions::default());
+/// assert!(same.is_ok());
+/// # Ok::<(), optc::Error>(())
+/// ```
+///
+/// The elements of constants in files come from a [`DataSource`](interp::DataSource):
+///
+/// ```
+/// use optc::DType;
+/// use optc::interp::{DataSource, FallbackSource, Fill, FolderSource, MemorySource, RandomSource, SplitMix64, random_tensor};
+///
+/// let mut files = MemorySource::default();
+/// files.files.insert("weights.bin".to_owned(), vec![7; 8]);
+/// let data = FallbackSource { first: files, second: RandomSource };
+/// assert_eq!(data.read("weights.bin", 4, 4, DType::F32).expect("it has 8 bytes"), [7; 4]);
+/// assert_eq!(data.read("other.bin", 0, 8, DType::F32).expect("it is made up").len(), 8);
+/// assert!(FolderSource::new("no folder").read("weights.bin", 0, 4, DType::F32).is_err());
+///
+/// let input = random_tensor(DType::F32, vec![2, 3], Fill::Edge, &mut SplitMix64::new(1));
+/// assert_eq!(input.len(), 6);
+/// ```
 #[cfg(feature = "interp")]
 pub mod interp {
     pub use optc_compare::npz;

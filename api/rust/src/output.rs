@@ -25,6 +25,23 @@ pub fn write_aside(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 
 /// Writes several files as [`write_aside`] does; no file is replaced before all are written.
 ///
+/// ```
+/// use optc::{copy_aside, distinct_outputs, output_place, read_file, read_stream, read_text, write_aside, write_files};
+///
+/// let folder = std::env::temp_dir().join(format!("optc-example-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder).unwrap();
+/// let [a, b, c] = ["a.ir", "b.ir", "c.ir"].map(|name| folder.join(name));
+/// distinct_outputs(&[&a, &b])?;
+/// write_files(&[(&a, b"one"), (&b, b"two")])?;
+/// write_aside(&b, b"three")?;
+/// copy_aside(&b, &c)?;
+/// assert_eq!((read_file(&a)?, read_text(&c)?), (b"one".to_vec(), "three".to_owned()));
+/// assert_eq!(output_place(&c), Some(c.canonicalize().unwrap()));
+/// assert_eq!(read_stream("four", &b"four"[..])?, b"four");
+/// std::fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), optc::Error>(())
+/// ```
+///
 /// # Errors
 /// Two of them are one file (`output-twice`), or the first file that cannot be written. If the last step of a file
 /// fails, the renaming, the files before it are already replaced.

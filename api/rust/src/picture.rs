@@ -7,6 +7,22 @@ use optc_pictures::picture::{Charge, ChargeKind, Charges, Panel, Picture};
 use optc_pictures::{dot, svg};
 
 /// One state of a program and its title, such as `before`.
+///
+/// ```
+/// use optc::{State, arena_to_svg, layouts_to_svg, to_dot, to_svg};
+///
+/// let compiler = optc::Compiler::new();
+/// let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>";
+/// let before = compiler.parse("example.ir", text)?;
+/// let mut after = before.clone();
+/// compiler.compile(&mut after, "view-fold,bufferize,plan-memory")?;
+/// let states = [State { title: "before", program: &before }, State { title: "after", program: &after }];
+/// assert!(to_dot("fold", &states, compiler.registry()).starts_with("digraph"));
+/// for picture in [to_svg, layouts_to_svg, arena_to_svg] {
+///     assert!(picture("fold", &states, compiler.registry()).contains("<svg"));
+/// }
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a> {
     /// The title above the state.

@@ -8,6 +8,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// One module and the text or file from which it was read.
+///
+/// ```
+/// use optc::{Compiler, Func, Loc, OpData, OpDecl, Structure, ValueData, ValueDef};
+///
+/// let compiler = Compiler::new();
+/// let program = compiler.parse("example.ir", "%0 = \"hbir.relu\"(%x) : (tensor<2xf32>) -> tensor<2xf32>")?;
+/// let func: &Func = program.entry().expect("there is one");
+/// for &op in &func.body {
+///     let data: &OpData = &func.ops[op];
+///     let declared: &dyn OpDecl = compiler.registry().get(&data.name).expect("a known operation");
+///     assert_eq!((declared.name(), compiler.registry().structure(&data.name)), ("hbir.relu", Structure::Plain));
+///     assert_eq!(data.loc, Loc::Unknown);
+///     let result: &ValueData = &func.values[data.results[0]];
+///     assert_eq!(result.def, ValueDef::Result(op, 0));
+/// }
+/// # Ok::<(), optc::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The module.

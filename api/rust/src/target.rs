@@ -78,6 +78,23 @@ pub(crate) fn added(text: &str, registry: &Registry, others: &[Added]) -> Result
 /// file may name the families of the built-in operations; [`Compiler::find_target`](crate::Compiler::find_target) also
 /// knows those of added operations.
 ///
+/// ```
+/// use optc::{Alternative, MemoryLevel, Row, TargetError, Unit};
+///
+/// let target = optc::find_target("tpu")?;
+/// let level: &MemoryLevel = target.memory.last().expect("it has a memory");
+/// assert!(0.0 < level.bandwidth);
+/// for (family, row) in &target.families {
+///     let row: &Row = row;
+///     let unit: &Unit = &target.units[&row.unit];
+///     let named: Vec<&Alternative> = row.take.iter().filter(|one| one.name.is_some()).collect();
+///     println!("{family} runs on {} ({}), {} layouts have names", row.unit, unit.summary, named.len());
+/// }
+/// let problem: TargetError = optc::Target::parse("name = 1").expect_err("a name is a text");
+/// println!("{problem}");
+/// # Ok::<(), optc::Error>(())
+/// ```
+///
 /// # Errors
 /// There is no such target, or the file cannot be read or is refused.
 pub fn find_target(name: &str) -> Result<Target, Error> {
