@@ -311,3 +311,26 @@ impl<'a> Runner<'a> {
         Ok(results.into_values().skip(own).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_rounding;
+    use optc::interp::compare;
+    use optc::{DType, Tensor};
+
+    #[test]
+    fn rounding_is_told_from_elements_at_wrong_places() {
+        let tensor =
+            |of: &dyn Fn(u32) -> f64| Tensor::from_f64(DType::F32, vec![64], (0..64).map(of));
+        let wanted = tensor(&|i| f64::from(i).sin());
+        let other = tensor(&|i| f64::from(i).sin() + if i < 4 { 3e-4 } else { 0.0 });
+        let near = tensor(&|i| f64::from(i).sin() - if i == 9 { 6e-4 } else { 0.0 });
+        let turned = tensor(&|i| f64::from(63 - i).sin());
+        let told = |found: &Tensor| {
+            let difference = compare(found, &wanted).expect_err("they differ");
+            is_rounding(&difference, &other, &wanted)
+        };
+        assert!(told(&near));
+        assert!(!told(&turned));
+    }
+}
