@@ -64,7 +64,7 @@ pub(crate) fn cuts(func: &Func, registry: &Registry, target: &Target) -> SideTab
                     let writer = func
                         .def_op(root)
                         .filter(|_| !joined[root] && !refused[root]);
-                    !writer.is_some_and(|op| takes_parts(op))
+                    !writer.is_some_and(takes_parts)
                 }
                 Port::Result(_) if refused[root] => continue,
                 Port::Result(_) => false,

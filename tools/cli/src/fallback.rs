@@ -148,7 +148,8 @@ fn attempt(
     }
 }
 
-/// The error of a result that moves more than the original does.
+/// The error of a result that moves more than the original does. On a machine with tiles the original is in no tiles, so
+/// its bytes are no measure; there `view-fold` compares the result with naive lowering.
 fn worse(
     compiler: &Compiler,
     part: &Part,
@@ -157,6 +158,9 @@ fn worse(
     source: &mut InputFile<'_>,
     streams: &mut Streams<'_>,
 ) -> Result<Option<Diagnostic>, Failure> {
+    if part.cx.target.is_tiled() {
+        return Ok(None);
+    }
     let counted = |program: &Program| {
         let sizes = SizeTable::new(&part.cx.bindings);
         Stats::at(&program.module, &part.cx.registry, &sizes)
