@@ -458,11 +458,14 @@ fn taken(step: &Step, target: &Target, registry: &Registry) -> Vec<Taken> {
     all.into_iter().flat_map(price).collect()
 }
 
+/// The layout at each port of an operation.
+type Ports<'a> = &'a [&'a (String, Layout)];
+
 /// Returns whether the checker accepts the program with these layouts, `seen` before and `b[0]` behind a conversion, if
 /// these differ, and with the parts in place that are marked.
 fn holds(
     program: &Program,
-    (seen, a, b): (&Layout, &[&(String, Layout)], &[&(String, Layout)]),
+    (seen, a, b): (&Layout, Ports<'_>, Ports<'_>),
     [first, second]: [bool; 2],
     target: &Target,
     registry: &Registry,

@@ -38,8 +38,10 @@ pub(super) fn called(module: &Module, registry: &Registry) -> Option<Module> {
     Some(out)
 }
 
+/// Returns whether an operation is a part of a live value. A repetition is a `broadcast`, which every reader fuses.
 fn is_part(func: &Func, op: Op) -> bool {
-    &*func.ops[op].name == Subview::NAME
+    let is = &*func.ops[op].name == Subview::NAME;
+    is && Subview::of(&func.op_ref(op)).is_ok_and(|part| !part.broadcast)
 }
 
 /// Returns whether some operation of the module is a fusion of this function.
