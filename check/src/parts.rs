@@ -42,10 +42,7 @@ pub fn takes(
     let strides = spread
         .strides(layout)
         .ok_or("its elements do not lie evenly there")?;
-    let at = match port {
-        Port::Operand(n) => n,
-        Port::Result(n) => site.func.ops[op].operands.len() + n,
-    };
+    let at = port.index(data.operands.len());
     let Some(reader) = Reader::of(site, target, op, at)? else {
         return Ok(());
     };

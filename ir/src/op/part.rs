@@ -110,6 +110,15 @@ impl Port {
         }
     }
 
+    /// Its number among all ports of an operation with this many operands, operands before results.
+    #[must_use]
+    pub fn index(self, n_operands: usize) -> usize {
+        match self {
+            Port::Operand(n) => n,
+            Port::Result(n) => n_operands + n,
+        }
+    }
+
     /// The value at this port of an operation; `None` if it has no such port.
     #[must_use]
     pub fn value(self, op: &OpData) -> Option<Value> {

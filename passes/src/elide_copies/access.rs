@@ -169,10 +169,7 @@ pub fn takes(
     let Some(access) = Access::of(site, target, op)? else {
         return Ok(());
     };
-    let at = match port {
-        Port::Operand(n) => n,
-        Port::Result(n) => data.operands.len() + n,
-    };
+    let at = port.index(data.operands.len());
     let moved = |s: &Stride| i64::try_from(s.compact) != Ok(s.stride);
     let batch = |s: &Stride| {
         let label = access.label(at, s.dim);

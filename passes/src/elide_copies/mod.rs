@@ -37,8 +37,8 @@
 //!    a concat that copies. The checker of parts says whether it holds. It is kept if fewer bytes are copied.
 //!
 //! Rows state with `parts` which parts operations take, and with `pieces` along which dimensions. Where values lie in
-//! tiles, a part lies evenly if it is cut between tiles, or lies within one along the dimension that is cut. A remaining copy is
-//! one operation that reads and writes what it did.
+//! tiles, a part lies evenly if it is cut between tiles, or lies within one along the dimension that is cut. A remaining
+//! copy is one operation that reads and writes what it did.
 //!
 //! With `max-live=N` some parts are copied nevertheless, so that at most N bytes are alive at once, with memory shared
 //! as by `bufferize`. A part keeps its parent alive. An operand that is written in place makes the whole result exist

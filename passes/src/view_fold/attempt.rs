@@ -44,6 +44,7 @@ pub(super) fn attempt(
         cx,
         &mut shared.layouts,
         &mut shared.signatures,
+        shared.saves_copies,
     )?;
     // If values may lie without tiles, a value without room for a run would lie without tiles, though its row wants
     // a run.

@@ -271,6 +271,7 @@ pub(crate) fn build(
     cx: &PassContext,
     layouts: &mut Layouts,
     signatures: &mut Signatures,
+    counts_copies: bool,
 ) -> Result<Graph, Box<Diagnostic>> {
     let numbers = StandIns::for_func(func, &cx.registry).ok_or_else(|| {
         let message = format!("the sizes of a value of @{} are too large", func.name);
@@ -281,7 +282,7 @@ pub(crate) fn build(
     if layouts.begin(&numbers, any, &SizeTable::new(&cx.bindings), &cx.target) {
         signatures.forget();
     }
-    let cuts = match signatures.counts_copies && layouts.is_tiled() {
+    let cuts = match counts_copies && layouts.is_tiled() {
         true => cuts(func, &cx.registry, &cx.target),
         false => SideTable::new(Vec::new()),
     };
@@ -720,9 +721,6 @@ impl Builder<'_> {
                     .retain(|cut| !self.is_constant(values[cut.part]));
             }
         }
-        let is_part = |port: usize| signature.cuts.iter().any(|cut| cut.part == port);
-        let n = data.operands.len();
-        let may_be_part: Vec<bool> = (0..data.results.len()).map(|i| is_part(n + i)).collect();
         self.known_where_padded(op, &signature, &values)?;
         let id = self.signatures.intern(signature);
         let node = self.node(NodeKind::Op(op), values, data.results.len(), Some(id));
@@ -736,7 +734,9 @@ impl Builder<'_> {
             if let Some(member) = &self.graph.members[result] {
                 let group = &mut self.graph.groups[member.group];
                 group.folded = constant && !source;
-                group.may_be_part = may_be_part[i];
+                let port = data.operands.len() + i;
+                let mut cuts = self.signatures.get(id).cuts.iter();
+                group.may_be_part = cuts.any(|cut| cut.part == port);
             }
         }
         Ok(())

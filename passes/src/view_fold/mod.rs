@@ -27,8 +27,8 @@
 //!    search.
 //!
 //! # Not done
-//! Whether a part of a value is copied (by `concat`, `slice`, `split`, `pad`) is decided by [`elide_copies`] once the
-//! layouts are chosen. On a machine with tiles the search counts the parts that do not lie evenly in their wholes (`parts`).
+//! [`elide_copies`] decides whether a `concat`, `slice`, `split` or `pad` copies, once the layouts are chosen. On a
+//! machine with tiles the search counts the parts that do not lie evenly in their wholes (`parts`).
 //! It does not see that a reader takes whole tiles alone, nor that a conversion could read a part that its readers refuse.
 //! If the layouts turn out worse than naive lowering, they are chosen again as if all copies stayed.
 //!
@@ -175,14 +175,13 @@ impl ViewFold {
             "true" => (true, None),
             name => (true, Some(name.to_owned())),
         };
-        // Without rules copies stay.
-        let copies_count = options.get(&INFO, "rules") != "none";
         Ok(Shared {
             layouts: Layouts::default(),
-            signatures: Signatures::new(copies_count),
+            signatures: Signatures::default(),
             rules,
             cap,
-            trades: copies_count,
+            // Without rules copies stay.
+            saves_copies: options.get(&INFO, "rules") != "none",
             explain,
             weighed,
         })
@@ -221,8 +220,7 @@ impl Pass for ViewFold {
                 *module = before;
                 cx.remarks.truncate(said);
                 let mut shared = self.shared(&cx.options)?;
-                shared.trades = false;
-                shared.signatures.counts_copies = false;
+                shared.saves_copies = false;
                 fold_with(shared, module, limit, cx)
             }
             (done, _) => done,

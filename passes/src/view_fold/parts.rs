@@ -50,10 +50,7 @@ pub(crate) fn cuts(func: &Func, registry: &Registry, target: &Target) -> SideTab
     let mut joined: SideTable<Value, bool> = SideTable::new(false);
     for (op, parts) in parts.into_iter().rev() {
         let data = &func.ops[op];
-        let number = |port: Port| match port {
-            Port::Operand(n) => n,
-            Port::Result(n) => data.operands.len() + n,
-        };
+        let number = |port: Port| port.index(data.operands.len());
         for part in parts {
             let Some(value) = part.part.value(data) else {
                 continue;

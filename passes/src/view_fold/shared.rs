@@ -21,8 +21,9 @@ pub(crate) struct Shared {
     pub(crate) rules: RuleSet,
     /// The most candidate layouts of a group.
     pub(crate) cap: usize,
-    /// True if layouts are chosen again where that saves copies.
-    pub(crate) trades: bool,
+    /// True if layouts are chosen so that they save copies: parts that do not lie evenly count on a machine with tiles,
+    /// and layouts are chosen again on others.
+    pub(crate) saves_copies: bool,
     /// True if the explanation of each value is kept.
     pub(crate) explain: bool,
     /// The value or place whose alternatives are weighed.

@@ -30,21 +30,11 @@ pub(crate) struct Signatures {
     least: RefCell<FastMap<LeastKey, u64>>,
     admitted: RefCell<FastMap<(SignatureId, usize, LayoutId), bool>>,
     cheapest: FastMap<(SignatureId, usize), Arc<[LayoutId]>>,
-    /// True if parts that may be in place are told apart from copies, on a machine with tiles.
-    pub(crate) counts_copies: bool,
     uncut: FastMap<(SignatureId, usize), Arc<[LayoutId]>>,
     cheaper: FastMap<(SignatureId, usize), Option<LayoutId>>,
 }
 
 impl Signatures {
-    /// No signatures yet. `counts_copies` says whether parts that may be in place are told apart from copies.
-    pub(crate) fn new(counts_copies: bool) -> Signatures {
-        Signatures {
-            counts_copies,
-            ..Signatures::default()
-        }
-    }
-
     /// Drops answers that depend on layouts: those for a function with unknown sizes do not hold for another function.
     pub(crate) fn forget(&mut self) {
         self.transfers.clear();

@@ -61,7 +61,7 @@ pub(super) fn for_copies(
     cx: &PassContext,
     shared: &mut Shared,
 ) {
-    if !shared.trades || cx.target.is_tiled() || MOST_GROUPS < attempt.graph.groups.len() {
+    if !shared.saves_copies || cx.target.is_tiled() || MOST_GROUPS < attempt.graph.groups.len() {
         return;
     }
     // Most functions have no copies to save: their cost is not computed.

@@ -279,7 +279,6 @@ pub(crate) fn cheapest(
 ) -> Vec<LayoutId> {
     let shape = &sig.shapes[port];
     let long: Vec<usize> = (0..shape.len()).filter(|&d| 1 < shape[d]).collect();
-    let whole = |dim: usize| Run::whole(shape, dim);
     let mut found: Vec<(u64, LayoutId)> = Vec::new();
     for &lane in long.iter().filter(|_| sig.is_common_order()) {
         let Some(run) = sig.lines else { break };
@@ -288,17 +287,30 @@ pub(crate) fn cheapest(
         let form = Physical::plain(shape, &order, Some(run));
         found.extend(accepted(sig, layouts, port, Some(form)));
     }
-    for &lane in &long {
-        let beside = long
-            .iter()
-            .filter(|&&row| row != lane && sig.lines.is_none());
-        let alone = sig.lines.is_some().then_some(None);
-        for row in beside.map(|&row| Some(row)).chain(alone) {
+    let rows = [sig.lines.is_none(), sig.lines.is_some()];
+    found.extend(in_tiles(sig, layouts, port, &long, rows));
+    least(found, n)
+}
+
+/// The layouts, with their bytes, that the row takes at a port: each of these dimensions in the lanes, and each other one
+/// in the rows if `filled`, and none if `empty`.
+fn in_tiles(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    dims: &[usize],
+    [filled, empty]: [bool; 2],
+) -> Vec<(u64, LayoutId)> {
+    let whole = |dim: usize| Run::whole(&sig.shapes[port], dim);
+    let mut found = Vec::new();
+    for &lane in dims {
+        let beside = dims.iter().copied().filter(|&row| filled && row != lane);
+        for row in beside.map(Some).chain(empty.then_some(None)) {
             let form = build(sig, port, Some(whole(lane)), row.map(whole), &[]);
             found.extend(accepted(sig, layouts, port, form));
         }
     }
-    least(found, n)
+    found
 }
 
 /// The layout of a form with its bytes, if the row takes it at a port.
@@ -334,16 +346,7 @@ pub(crate) fn uncut(
     };
     let kept: Vec<usize> = (0..shape.len()).filter(kept).collect();
     let rank = shape.iter().filter(|&&n| 1 < n).count();
-    let whole = |dim: usize| Run::whole(shape, dim);
-    let mut found: Vec<(u64, LayoutId)> = Vec::new();
-    for &lane in &kept {
-        let beside = kept.iter().copied().filter(|&row| row != lane).map(Some);
-        // A value of one dimension has empty rows.
-        let alone = (rank == 1).then_some(None);
-        for row in beside.chain(alone) {
-            let form = build(sig, port, Some(whole(lane)), row.map(whole), &[]);
-            found.extend(accepted(sig, layouts, port, form));
-        }
-    }
+    // A value of one dimension has empty rows.
+    let found = in_tiles(sig, layouts, port, &kept, [true, rank == 1]);
     least(found, n)
 }
