@@ -45,6 +45,8 @@ pub(crate) enum Defect {
     NoRole(usize, Part),
     #[error("port {0} has dimensions of two roles in the {1}")]
     TwoRoles(usize, Part),
+    #[error("port {0} has several dimensions in the {1}, and a window slides along one of them")]
+    TwoDimensions(usize, Part),
     #[error("port {0} has one role in its tile and could have two")]
     OneRole(usize),
     #[error("port {port} has no innermost run of {run} elements of one dimension")]

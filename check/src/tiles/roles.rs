@@ -41,8 +41,12 @@ pub(super) fn fits_roles(
     let mut left: Option<(PortRole, bool)> = None;
     let lists = [&rule.lanes, &rule.rows];
     for (place, (dims, listed)) in port.places.iter().zip(lists).enumerate() {
-        let roles = site.labelled(i, dims);
-        let roles: Option<Vec<PortRole>> = roles.into_iter().map(|l| Some(site.role(l?))).collect();
+        let labels = site.labelled(i, dims);
+        // Dimensions along which a window slides do not form one run.
+        let slides = |label: &usize| site.freedom.labels[*label].granule == 1;
+        let alone = labels.iter().flatten().any(slides);
+        let roles: Option<Vec<PortRole>> =
+            labels.into_iter().map(|l| Some(site.role(l?))).collect();
         let Some(roles) = roles else {
             return Err(Defect::NoRole(i, Part::BOTH[place]));
         };
@@ -56,6 +60,9 @@ pub(super) fn fits_roles(
         }
         if roles.iter().any(|r| *r != one) {
             return Err(Defect::TwoRoles(i, Part::BOTH[place]));
+        }
+        if alone && 1 < roles.len() {
+            return Err(Defect::TwoDimensions(i, Part::BOTH[place]));
         }
         if unlisted {
             return Err(Defect::Role(i, one, Part::BOTH[place]));

@@ -96,6 +96,14 @@ impl Open {
 }
 
 impl Layouts {
+    /// No layouts, of values whose sizes are known.
+    pub(crate) fn on(target: &Arc<Target>) -> Layouts {
+        Layouts {
+            machine: target.is_tiled().then(|| Arc::clone(target)),
+            ..Layouts::default()
+        }
+    }
+
     /// Begins a function. `numbers` stand for its unknown sizes, if `any`. Memoized answers about layouts of another
     /// function no longer hold. Returns whether some were dropped.
     pub(crate) fn begin(
@@ -347,6 +355,24 @@ impl Layouts {
             Some(&[l]) => rows.saturating_mul(lanes.next_multiple_of(l.max(1))),
             _ => rows.saturating_mul(lanes),
         }
+    }
+
+    /// The positions of a run of this many elements in lanes, the padding of rows left aside.
+    pub(crate) fn in_lanes(&self, bits: u32, run: u64) -> u64 {
+        match self.is_plain(bits) {
+            true => self.padded(2, bits, 1, run),
+            false => run.next_multiple_of(self.lanes(bits)),
+        }
+    }
+
+    /// The fewest lanes of the machine's tiles for elements of this width; 1 without tiles.
+    pub(crate) fn lanes(&self, bits: u32) -> u64 {
+        let machine = self.machine.as_ref();
+        let tiles = |shape: [u64; 2]| machine.map(|m| m.tiles(bits, &shape));
+        let sizes = [1, 1 << 20].into_iter();
+        let shapes = sizes.flat_map(|rows| [1, 1 << 20].map(|lanes| [rows, lanes]));
+        let lanes = shapes.map(|shape| rows_and_lanes(tiles(shape).as_deref())[1]);
+        lanes.min().unwrap_or(1).max(1)
     }
 
     /// The rows of the machine's largest tile for elements of this width.

@@ -6,7 +6,7 @@ use super::orders::{Followed, transfers};
 use super::price;
 use super::rows::{default_layout, takes_layout};
 use super::signature::{Signature, SignatureId};
-use super::tiled;
+use super::tiled::{self, InLanes};
 use optc_ir::entity::EntityId;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// The number of layouts of least padding that are offered at a port that takes tiles by roles.
 const CHEAPEST: usize = 2;
 
-/// A signature, a port, and the label that is innermost there.
-type LeastKey = (SignatureId, usize, Option<usize>);
+/// A signature, a port, and what is known of its lanes.
+type LeastKey = (SignatureId, usize, Option<InLanes>);
 
 /// Layouts at other ports that fit a layout at some port.
 type Transfers = Arc<[(usize, LayoutId)]>;
@@ -78,13 +78,13 @@ impl Signatures {
         layouts: &Layouts,
         id: SignatureId,
         port: usize,
-        innermost: Option<usize>,
+        lanes: Option<InLanes>,
     ) -> u64 {
-        if let Some(&known) = self.least.borrow().get(&(id, port, innermost)) {
+        if let Some(&known) = self.least.borrow().get(&(id, port, lanes)) {
             return known;
         }
-        let least = tiled::least_padding(self.get(id), layouts, port, innermost);
-        self.least.borrow_mut().insert((id, port, innermost), least);
+        let least = tiled::least_padding(self.get(id), layouts, port, lanes);
+        self.least.borrow_mut().insert((id, port, lanes), least);
         least
     }
 

@@ -38,7 +38,8 @@ impl Relaxation<'_> {
             return 0;
         };
         let sig = self.signatures.get(id);
-        if sig.lines.is_none() || !sig.is_common_order() {
+        let lanes = |port: usize| self.layouts.lanes(sig.bits[port]);
+        if !sig.is_tiled() || !sig.is_common_order() || lanes(a.0) != lanes(b.0) {
             return 0;
         }
         let (whole, part) = match whole_and_part(sig, a.0, b.0) {

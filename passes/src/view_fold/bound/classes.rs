@@ -3,6 +3,7 @@
 //! Example: a value of shape (4, 6) that no member cuts has two digits. Its other layouts fall into those with the
 //! digit of 4 innermost and those with the digit of 6 innermost.
 
+use super::MANY_GROUPS;
 use super::relaxation::{Class, Lanes, Relaxation, Spread};
 use crate::view_fold::groups::{Group, NodeData};
 use crate::view_fold::label_order::label_order;
@@ -26,7 +27,7 @@ pub(super) fn may_be(
         return true;
     };
     if !tiled::may_end_in(sig, rule, port, label) {
-        return false;
+        return class.lanes == Lanes::Within && tiled::may_lack_lanes(sig, rule, port);
     }
     // Each line of lanes holds elements of one role.
     let listed = tiled::lists_lanes(sig, rule, port);
@@ -35,7 +36,7 @@ pub(super) fn may_be(
         Lanes::Any | Lanes::Within => true,
         Lanes::Whole => {
             let n = tiled::along_role(sig, port, label);
-            layouts.padded(2, sig.bits[port], 1, n) == n
+            layouts.in_lanes(sig.bits[port], n) == n
         }
         Lanes::Along | Lanes::Across => {
             let n = tiled::along_role(sig, port, label);
@@ -52,18 +53,18 @@ pub(super) fn class_of(
     port: usize,
     layout: LayoutId,
 ) -> Class {
-    let order = match sig.lines.is_some() || !sig.is_tiled() {
-        true => label_order(sig, layouts, port, layout),
-        false => None,
-    };
+    let order = label_order(sig, layouts, port, layout);
     let Some(last) = order.as_ref().and_then(|order| order.last()) else {
         return Class::UNKNOWN;
     };
     let size = sig.extent(port, last.label);
     let in_lanes = || order.iter().flatten().filter(|d| d.place == Place::Lane);
     let run = in_lanes().fold(1u64, |n, d| n.saturating_mul(d.extent));
-    let is_padded = layouts.padded(2, sig.bits[port], 1, run) != run;
-    let padded = last.place == Place::Lane && is_padded;
+    let is_padded = layouts.in_lanes(sig.bits[port], run) != run;
+    let padded = match sig.is_tiled() && sig.lines.is_none() {
+        true => is_padded,
+        false => last.place == Place::Lane && is_padded,
+    };
     Class {
         label: Some(last.label),
         lanes: match padded {
@@ -108,8 +109,8 @@ pub(super) fn spread_of(
 
 impl Relaxation<'_> {
     /// The ways in which an innermost digit may lie in lanes, as classes distinguish them. Without lanes there is one.
-    fn ways(&self, group: Group) -> &'static [Lanes] {
-        match self.layouts.is_plain(self.graph.groups[group].bits) {
+    fn ways(&self) -> &'static [Lanes] {
+        match self.layouts.is_tiled() {
             true => &Lanes::ALL,
             false => &[Lanes::Any],
         }
@@ -117,23 +118,25 @@ impl Relaxation<'_> {
 
     /// The number of classes of layouts that are no candidates.
     pub(super) fn classes(&self, group: Group) -> usize {
-        (self.atoms[group].len() * self.ways(group).len()).max(1)
+        (self.atoms[group].len() * self.ways().len()).max(1)
     }
 
     /// The description of a class: its innermost digit, and the way in which the digit lies in lanes.
     pub(super) fn atom(&self, group: Group, class: usize) -> Option<(Digit, Lanes)> {
-        let ways = self.ways(group);
+        let ways = self.ways();
         let atom = self.atoms[group].get(class / ways.len())?;
         Some((*atom, ways[class % ways.len()]))
     }
 
     /// The digits of a group that no member cuts: one of them is innermost in every layout. Empty where the cuts of
-    /// members do not nest, where there are too many digits, on machines with tiles of rows, and without lanes where no
-    /// row lists ends of orders.
+    /// members do not nest, where there are too many digits, in tiles of rows where there are many groups, and without lanes
+    /// where no row lists ends of orders.
     pub(super) fn find_atoms(&mut self, group: Group) -> Vec<Digit> {
         let graph = self.graph;
         let data = &graph.groups[group];
-        if !self.layouts.is_plain(data.bits) && !self.lists_ends {
+        let in_tiles = self.layouts.is_tiled() && !self.layouts.is_plain(data.bits);
+        let many = in_tiles && MANY_GROUPS < graph.groups.len();
+        if many || !self.layouts.is_tiled() && !self.lists_ends {
             return Vec::new();
         }
         let ports = data.producer.iter().chain(&data.uses);
@@ -236,7 +239,7 @@ impl Relaxation<'_> {
                 _ => None,
             }
         };
-        let (atoms, ways) = (&self.atoms[group], self.ways(group));
+        let (atoms, ways) = (&self.atoms[group], self.ways());
         let known: Vec<Option<usize>> = atoms.iter().map(label_of).collect();
         let of = |(atom, &label): (&Digit, &Option<usize>)| {
             let spread = |lanes: Lanes| match lanes {

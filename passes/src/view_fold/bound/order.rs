@@ -21,12 +21,17 @@ pub(super) fn is_unpadded_order(sig: &Signature) -> bool {
 
 /// Returns whether ports have one common order whose innermost digits are known.
 fn tells_ends(sig: &Signature) -> bool {
-    sig.is_common_order() && (sig.lines.is_some() || is_unpadded_order(sig))
+    sig.is_common_order() && (sig.is_tiled() || is_unpadded_order(sig))
 }
 
 /// Returns whether two ports of one common order may have layouts of these classes. If both ports have both innermost
 /// dimensions whole, these must be the same dimension. If they have the same dimensions, lanes are padded alike.
-pub(super) fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize, Class)) -> bool {
+pub(super) fn ends_alike(
+    sig: &Signature,
+    layouts: &Layouts,
+    (a, x): (usize, Class),
+    (b, y): (usize, Class),
+) -> bool {
     let (Some(p), Some(q)) = (x.label, y.label) else {
         return true;
     };
@@ -40,8 +45,9 @@ pub(super) fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize
     if p != q {
         return !(whole(p) && whole(q));
     }
+    let lanes = |port: usize| layouts.lanes(sig.bits[port]);
     let shares_all = sig.tiles.iter().all(|rule| rule.shares_all);
-    if !shares_all || !whole(p) || sig.labels(a) != sig.labels(b) {
+    if !shares_all || lanes(a) != lanes(b) || !whole(p) || sig.labels(a) != sig.labels(b) {
         return true;
     }
     let Some((whole_of, part)) = whole_and_part(sig, a, b) else {

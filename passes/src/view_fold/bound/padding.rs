@@ -3,7 +3,7 @@
 use super::relaxation::{Class, Lanes, PaddedRun, Relaxation};
 use crate::view_fold::groups::{Group, GroupData, Node};
 use crate::view_fold::physical::Digit;
-use crate::view_fold::tiled;
+use crate::view_fold::tiled::{self, InLanes};
 
 pub(super) fn unpadded(data: &GroupData) -> u64 {
     bytes_of(data, elements(data))
@@ -81,13 +81,15 @@ impl Relaxation<'_> {
             let view = self.ports.get(&(node, port));
             let class = view.and_then(|v| v.classes.get(class).copied());
             let class = class.unwrap_or(Class::UNKNOWN);
-            if class.lanes == Lanes::Whole && !self.signatures.get(id).is_common_order() {
+            let sig = self.signatures.get(id);
+            if class.lanes == Lanes::Whole && sig.lines.is_some() && !sig.is_common_order() {
                 return None;
             }
-            Some(
-                self.signatures
-                    .least_padding(self.layouts, id, port, class.label),
-            )
+            let known = class.label.map(|innermost| InLanes {
+                innermost,
+                filled: class.lanes == Lanes::Whole,
+            });
+            Some((self.signatures).least_padding(self.layouts, id, port, known))
         };
         let least = ports.iter().filter_map(least).max().unwrap_or(0);
         least.max(self.lane_padding(group, class))

@@ -7,6 +7,7 @@ use crate::view_fold::groups::{Node, NodeKind};
 use crate::view_fold::label_order::label_order;
 use crate::view_fold::layouts::{LayoutId, Layouts, MapId};
 use crate::view_fold::maps::FastMap;
+use crate::view_fold::physical::Place;
 use crate::view_fold::rows::{Side, shared, side};
 use crate::view_fold::signature::{LabelDigit, Signature, TileRule};
 use crate::view_fold::tiled;
@@ -45,6 +46,9 @@ pub(super) fn agree_tiled(
         ) else {
             return true;
         };
+        if moves_up(sig, &p, b) || moves_up(sig, &q, a) {
+            return true;
+        }
         for ((port, here, order), (other, there)) in [((a, x, &p), (b, y)), ((b, y, &q), (a, x))] {
             if let Some(alone) = carried(sig, layouts, (port, here, order), other)
                 && alone != there
@@ -69,6 +73,14 @@ pub(super) fn agree_tiled(
         (Some(p), Some(q)) => p.rules & q.rules != 0 && tiled::agree(sig, (a, &p), (b, &q)),
         _ => true,
     }
+}
+
+/// Returns whether a dimension in the rows or lanes of an order has one element at another port, in tiles of rows. The
+/// places of the other digits there are then left open: they may move up, or leave the place empty.
+fn moves_up(sig: &Signature, order: &[LabelDigit], other: usize) -> bool {
+    let gone = |d: &LabelDigit| sig.extent(other, d.label).is_none_or(|n| n <= 1);
+    let mut tile = order.iter().filter(|d| d.place != Place::Grid);
+    sig.lines.is_none() && tile.any(gone)
 }
 
 /// Consequences of a layout at one port for the layouts of another port that are no candidates, whatever their class.
@@ -136,17 +148,17 @@ impl Relaxation<'_> {
                 let p = known.or_insert_with(|| Beside::of(sig, layouts, (a, p), (b, &y.at)));
                 p.open
                     && keeps_innermost(sig, (a, p.last), (b, y.classes[c]))
-                    && ends_alike(sig, (a, p.class), (b, y.classes[c]))
+                    && ends_alike(sig, layouts, (a, p.class), (b, y.classes[c]))
             }
             (State::Other(c), State::Known(q)) => {
                 let known = beside[1].entry(q);
                 let q = known.or_insert_with(|| Beside::of(sig, layouts, (b, q), (a, &x.at)));
                 q.open
                     && keeps_innermost(sig, (b, q.last), (a, x.classes[c]))
-                    && ends_alike(sig, (a, x.classes[c]), (b, q.class))
+                    && ends_alike(sig, layouts, (a, x.classes[c]), (b, q.class))
             }
             (State::Other(c), State::Other(d)) => {
-                ends_alike(sig, (a, x.classes[c]), (b, y.classes[d]))
+                ends_alike(sig, layouts, (a, x.classes[c]), (b, y.classes[d]))
             }
             _ => true,
         });

@@ -3,19 +3,28 @@
 //! Example: with 128 lanes, a dimension of 100 elements in the lanes is padded to 128. No layout with this dimension
 //! whole in the lanes has less padding than 28 positions a line.
 
-use super::takes::may_end_in;
+use super::takes::{is_alone, may_end_in};
 use crate::view_fold::layouts::Layouts;
 use crate::view_fold::signature::{Signature, TileRule};
 use optc_target::PortRole;
+
+/// The known facts about the lanes of a layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InLanes {
+    /// The label of the innermost digit.
+    pub(crate) innermost: usize,
+    /// True if the run in the lanes fills them, false if it is padded.
+    pub(crate) filled: bool,
+}
 
 /// The least padding, in bytes, of any layout that the row takes at a port.
 pub(crate) fn least_padding(
     sig: &Signature,
     layouts: &Layouts,
     port: usize,
-    innermost: Option<usize>,
+    lanes: Option<InLanes>,
 ) -> u64 {
-    let shape = &sig.shapes[port];
+    let innermost = lanes.map(|lanes| lanes.innermost);
     let elements = sig.elements(port);
     let bits = sig.bits[port];
     if elements == 0 {
@@ -37,40 +46,124 @@ pub(crate) fn least_padding(
             }
             continue;
         }
-        if !rule.is_by_roles() || !rule.distinct || written {
+        if lines || !rule.is_by_roles() || written {
             return 0;
         }
-        let Some(kinds) = along_roles(sig, port, PortRole::kind) else {
-            return 0;
-        };
-        let may = |roles: &Option<Vec<PortRole>>, kind: PortRole| {
-            let of = |r: &PortRole| r.kind() == kind || r.covers(kind);
-            roles.as_ref().is_none_or(|all| all.iter().any(of))
-        };
-        let [lanes, rows] = &rule.ports[port];
-        for &(lane, along) in kinds.iter().filter(|(kind, _)| may(lanes, *kind)) {
-            let others = kinds
-                .iter()
-                .filter(|(kind, _)| *kind != lane && may(rows, *kind));
-            let mut runs: Vec<u64> = others.map(|&(_, n)| n).collect();
-            if runs.is_empty() {
-                runs.push(1);
-            }
-            for beside in runs {
-                for l in divisors(along) {
-                    for r in divisors(beside) {
-                        let padded = layouts.padded(shape.len(), bits, r, l);
-                        let rest = elements / (r * l).max(1);
-                        least = least.min(padded.saturating_mul(rest));
-                    }
-                }
-            }
+        match least_tile(sig, layouts, rule, port, lanes) {
+            Some(positions) => least = least.min(positions),
+            None => return 0,
         }
     }
     if least == u64::MAX {
         return 0;
     }
     padding(bits, least, elements)
+}
+
+/// The longest run of a role that an alternative may have in a place of a tile. Runs of a part of its digits divide it.
+struct RoleRuns {
+    role: PortRole,
+    /// The labels that it holds.
+    labels: Vec<usize>,
+    /// Its elements.
+    extent: u64,
+}
+
+/// The runs of a place of a tile, by role. Dimensions of one role form one run, but for those that share none.
+/// `None` if a long dimension has no label.
+fn runs_of_place(
+    sig: &Signature,
+    rule: &TileRule,
+    port: usize,
+    place: usize,
+) -> Option<Vec<RoleRuns>> {
+    let listed = rule.ports[port][place].as_deref();
+    let mut runs: Vec<RoleRuns> = Vec::new();
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    for (label, &size) in dims.filter(|(_, n)| 1 < **n) {
+        let label = (*label)?;
+        let role = sig.port_role(label);
+        if listed.is_some_and(|all| !all.iter().any(|r| r.covers(role))) {
+            continue;
+        }
+        let joins = |run: &&mut RoleRuns| {
+            let mut both = [run.labels[0], label].into_iter();
+            run.role == role && !both.any(|label| is_alone(sig, label))
+        };
+        match runs.iter_mut().find(joins) {
+            Some(run) => {
+                run.labels.push(label);
+                run.extent = run.extent.saturating_mul(size);
+            }
+            None => runs.push(RoleRuns {
+                role,
+                labels: vec![label],
+                extent: size,
+            }),
+        }
+    }
+    Some(runs)
+}
+
+/// Returns whether an alternative takes tiles of rows whose lanes are empty, though the port has dimensions for them.
+pub(crate) fn may_lack_lanes(sig: &Signature, rule: &TileRule, port: usize) -> bool {
+    let runs = |place: usize| runs_of_place(sig, rule, port, place);
+    let empty = |(lanes, rows)| may_be_empty(rule, lanes, rows);
+    sig.lines.is_none() && runs(0).as_deref().zip(runs(1).as_deref()).is_none_or(empty)
+}
+
+/// Returns whether a place may be empty: another one has all kinds of roles that the alternative lists.
+fn may_be_empty(rule: &TileRule, lanes: &[RoleRuns], rows: &[RoleRuns]) -> bool {
+    let mut kinds: Vec<PortRole> = lanes.iter().chain(rows).map(|r| r.role.kind()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    !rule.distinct || kinds.len() < 2
+}
+
+/// The fewest positions of a port in tiles of rows and lanes that one alternative takes. `None` if nothing is known,
+/// the greatest number if there is no such tile.
+fn least_tile(
+    sig: &Signature,
+    layouts: &Layouts,
+    rule: &TileRule,
+    port: usize,
+    known: Option<InLanes>,
+) -> Option<u64> {
+    let (bits, elements) = (sig.bits[port], sig.elements(port));
+    let rank = sig.shapes[port].len();
+    let lanes = runs_of_place(sig, rule, port, 0)?;
+    let rows = runs_of_place(sig, rule, port, 1)?;
+    let may_be_empty = may_be_empty(rule, &lanes, &rows);
+    let fits = |run: u64| {
+        let filled = run.is_multiple_of(layouts.lanes(bits));
+        known.is_none_or(|known| known.filled == filled)
+    };
+    let mut least = u64::MAX;
+    let held = |run: &&RoleRuns| known.is_none_or(|k| run.labels.contains(&k.innermost));
+    for lane in lanes.iter().filter(held) {
+        let apart = |row: &&RoleRuns| !rule.distinct || row.role.kind() != lane.role.kind();
+        for l in divisors(lane.extent).into_iter().filter(|&l| fits(l)) {
+            if may_be_empty {
+                let lines = (elements / l).saturating_mul(layouts.in_lanes(bits, l));
+                least = least.min(lines);
+            }
+            for r in rows
+                .iter()
+                .filter(apart)
+                .flat_map(|row| divisors(row.extent))
+            {
+                let tiles = r.saturating_mul(l);
+                if elements.is_multiple_of(tiles) {
+                    let tile = layouts.padded(rank, bits, r, l);
+                    least = least.min(tile.saturating_mul(elements / tiles));
+                }
+            }
+        }
+    }
+    if may_be_empty && known.is_none_or(|known| !known.filled) {
+        least = least.min(elements.saturating_mul(layouts.lanes(bits)));
+    }
+    Some(least)
 }
 
 /// Bytes of positions beside those of the elements.
@@ -131,7 +224,7 @@ pub(super) fn least_padded(
     bits: u32,
     runs: impl Iterator<Item = u64>,
 ) -> Option<(u64, u64)> {
-    let padded = runs.map(|run| (run, layouts.padded(2, bits, 1, run)));
+    let padded = runs.map(|run| (run, layouts.in_lanes(bits, run)));
     let padded = padded.filter(|(run, lanes)| run != lanes);
     // The fewest positions for each element.
     padded.min_by(|(a, x), (b, y)| {

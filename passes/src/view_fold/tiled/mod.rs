@@ -14,7 +14,10 @@ mod takes;
 use super::signature::{LabelDigit, Signature};
 pub(crate) use build::{cheapest, default, transfers, uncut};
 pub(crate) use join::{PortParts, join};
-pub(crate) use least::{least_crossing_run, least_line_padding, least_padded_run, least_padding};
+pub(crate) use least::{
+    InLanes, least_crossing_run, least_line_padding, least_padded_run, least_padding,
+    may_lack_lanes,
+};
 pub(crate) use parts::{agree, parts};
 pub(crate) use takes::{
     accepts, along_role, is_taken_by, lists, lists_lanes, may_end_in, rules_of,

@@ -65,10 +65,10 @@ pub(super) fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[Labe
     let mut seen: Vec<PortRole> = Vec::new();
     for (place, roles) in [Place::Lane, Place::Row].into_iter().zip(&rule.ports[port]) {
         let mut own: Option<PortRole> = None;
-        let slides = |d: &LabelDigit| sig.freedom.labels[d.label].granule == 1;
         let in_place = || order.iter().filter(|d| d.place == place);
-        // Dimensions along which a window slides do not form one run.
-        if 1 < in_place().count() && in_place().any(slides) {
+        let alone = |d: &LabelDigit| is_alone(sig, d.label);
+        let first = in_place().next().map(|d| d.label);
+        if in_place().any(|d| Some(d.label) != first) && in_place().any(alone) {
             return false;
         }
         for digit in order.iter().filter(|d| d.place == place) {
@@ -94,6 +94,11 @@ pub(super) fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[Labe
         }
     }
     !is_underfilled(sig, rule, port, &seen)
+}
+
+/// Returns whether a dimension shares no run with another one: a window slides along it.
+pub(super) fn is_alone(sig: &Signature, label: usize) -> bool {
+    sig.freedom.labels[label].granule == 1
 }
 
 /// Returns whether the lanes are filled, if the port has a dimension that may fill them.
@@ -169,9 +174,13 @@ fn has_role(sig: &Signature, port: usize, roles: &[PortRole]) -> bool {
     long.any(|(label, _)| roles.iter().any(|r| r.covers(sig.port_role(label))))
 }
 
-/// The number of elements that a port has along the role of a label.
+/// The number of elements that a port has along the role of a label: the longest run that may hold the label in the
+/// lanes.
 pub(crate) fn along_role(sig: &Signature, port: usize, label: usize) -> u64 {
     let role = sig.port_role(label);
+    if sig.lines.is_none() && is_alone(sig, label) {
+        return sig.extent(port, label).unwrap_or(1);
+    }
     let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
     let own = dims.filter(|(l, _)| l.is_some_and(|l| sig.port_role(l) == role));
     own.fold(1u64, |n, (_, &size)| n.saturating_mul(size))
