@@ -204,6 +204,18 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold{max-layouts=0} in.ir",
         "give a value of the kind that `--list-passes` says",
     );
+    PADDING_STAYS = command(
+        "remark: values of a type hold positions without elements, which are written and read; the notes say which places of a tile are not full, and which operations want these places",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<49x32xf32>, %w: tensor<32x49xf32>) -> tensor<49x49xf32> {
+  %0 = "hbir.matmul"(%x, %w) : (tensor<49x32xf32>, tensor<32x49xf32>) -> tensor<49x49xf32>
+  return %0 : tensor<49x49xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --target=tpu --remarks in.ir",
+        "nothing; a size that is a multiple of the number in the note leaves no padding there",
+    );
     PASS_CHANGED = input(
         "a pass says that it changed nothing and the printed program differs (checked in debug builds)",
         "a pass of the library's user that returns `Changed::No` after a change",

@@ -101,6 +101,13 @@ impl PortRule {
         self.lanes.is_none() && self.rows.is_none()
     }
 
+    /// The layouts of the port, in words; `None` if it takes any.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        let said = self.describe();
+        (!said.is_empty()).then(|| said.join(", "))
+    }
+
     fn describe(&self) -> Vec<String> {
         let mut said = Vec::new();
         if let Some(lanes) = &self.lanes {

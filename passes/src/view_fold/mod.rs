@@ -66,6 +66,7 @@ mod matrices;
 mod notation;
 mod orders;
 mod over;
+mod padded;
 mod parts;
 mod physical;
 mod price;
@@ -105,6 +106,7 @@ use optc_check::amount::amount;
 use optc_check::stats::Stats;
 use optc_ir::size::SizeTable;
 use optc_ir::{Attr, CodeName, Diagnostic, Module, name_sizes, trace};
+use padded::remark_padding;
 pub use reason::{Freed, Keeper, NamedEnd, Reason};
 use remarks::{remark_conversions, remark_copies, remark_families};
 pub use report::{FoldReport, Proof};
@@ -322,6 +324,7 @@ impl Rest {
         total.compare(&after, &sizes)?;
         remark_copies(module, &total.copies, cx);
         remark_families(module, cx);
+        remark_padding(module, cx);
         let report = total.report(&after, tally, cx, module);
         remark_conversions(&report, &original, cx);
         tracing::info!(
