@@ -8,6 +8,7 @@ use std::path::Path;
 /// The packages that are tests, measurements, examples and chores of this repository.
 const UNPUBLISHED: &[&str] = &[
     "optc-bench",
+    "optc-c",
     "optc-example-embed",
     "optc-example-out-of-tree",
     "optc-tests",

@@ -461,6 +461,15 @@ impl Answer {
         })
     }
 
+    /// The operation that went in that has a value as result; `None` for an argument.
+    ///
+    /// # Errors
+    /// As for [`Answer::fate`].
+    pub fn definition(&self, value: Value) -> Result<Option<Op>, Error> {
+        let (_, func) = self.origin(value)?;
+        Ok(func.def_op(value))
+    }
+
     /// The conversions between layouts that the result runs, in the order of functions and operations.
     #[must_use]
     pub fn conversions(&self) -> Vec<Conversion> {

@@ -24,11 +24,28 @@ codes! {
     /// Every code of reading, writing and finding what the library is asked for, sorted.
     pub const LIBRARY;
 
+    FOREIGN_ARGUMENT = input(
+        "a call through the C interface has an argument that is null, a text that is not UTF-8, a buffer of another length, or a number of nothing",
+        "`optc_target_find(NULL, &target)`",
+        "the header says for each argument what it takes",
+    );
     FORMAT_UNSUPPORTED = command(
         "the input is in a format that is not read",
         &[("in.mlir", "%0 = tosa.add %a, %b : tensor<4xf32>")],
         "optc in.mlir",
         "convert it to a format that `--from` lists",
+    );
+    INDEX_BOUNDS = command(
+        "an index is out of bounds of its tensor",
+        &[],
+        "optc layout index 'f32[3,5]' 3,0",
+        "count from 0 in every dimension",
+    );
+    INDEX_RANK = command(
+        "an index has more or fewer numbers than its tensor has dimensions",
+        &[],
+        "optc layout index 'f32[3,5]' 1",
+        "write one number a dimension, separated by commas",
     );
     INPUT_TOO_LARGE = input(
         "an input is longer than what is read: 2 GiB of a regular file, 512 MiB of a pipe, a device or standard input",
@@ -54,6 +71,18 @@ codes! {
         )],
         "optc -o absent/out.ir in.ir",
         "check that the folder exists and has room",
+    );
+    LAYOUT_CONVERSION = command(
+        "a tensor of one layout has no conversion to the other layout",
+        &[],
+        "optc layout bench 'f32[3,5]' 'f32[5,3]'",
+        "give layouts of one shape and element width, in buffers that fit into memory",
+    );
+    LAYOUT_NOTATION = command(
+        "a layout cannot be written in the notation asked for",
+        &[],
+        r#"optc layout convert --to=strided 'tensor<4x8xsi8, {block = "2W", order = [1, 0]}>'"#,
+        "`--to=digits` writes every layout",
     );
     OUTPUT_TWICE = command(
         "two outputs of a command are the same file, so that one would be lost",
@@ -81,6 +110,12 @@ codes! {
         "optc --target=mine.toml --pass=view-fold in.ir",
         "start from a built-in target; `optc targets` explains the fields",
     );
+    TENSOR_SYNTAX = command(
+        "the text of a tensor on the command line cannot be read",
+        &[],
+        "optc layout size 'tensor<4x8xsi8'",
+        "write `tensor<4x8xsi8, {…}>` or `s8[4,8]{…}`",
+    );
     TEXT_ENCODING = input(
         "the text of a program is not UTF-8",
         "a file `in.ir` with the byte FF",
@@ -95,16 +130,30 @@ codes! {
         "optc --target=gpu --pass=view-fold in.ir",
         "`optc targets` lists the built-in ones; a file of your own is given by its path",
     );
+    VIEW_SHAPE = command(
+        "`--shape` or `--perm` of `optc layout view` does not fit the operand and the result",
+        &[],
+        "optc layout view 'f32[4,8]' 'f32[8,4]' --perm=1",
+        "`--shape` has as many elements as the operand, `--perm` one entry for each of its dimensions",
+    );
 }
 
 /// The codes of the library that programs around it report, too.
 pub mod shared {
     use optc_ir::Code;
 
+    /// A call through the C interface has a wrong argument.
+    pub const FOREIGN_ARGUMENT: Code = super::FOREIGN_ARGUMENT;
     /// The compiler failed.
     pub const INTERNAL_ERROR: Code = super::INTERNAL_ERROR;
     /// A file cannot be written.
     pub const IO_WRITE: Code = super::IO_WRITE;
+    /// A layout has no conversion to another one.
+    pub const LAYOUT_CONVERSION: Code = super::LAYOUT_CONVERSION;
+    /// A layout cannot be written in a notation.
+    pub const LAYOUT_NOTATION: Code = super::LAYOUT_NOTATION;
+    /// The shape or permutation of a view does not fit.
+    pub const VIEW_SHAPE: Code = super::VIEW_SHAPE;
     /// An option names an argument or result that does not exist.
     pub const UNKNOWN_PORT: Code = optc_passes::shared_codes::UNKNOWN_PORT;
 }

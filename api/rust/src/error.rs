@@ -2,6 +2,7 @@
 
 use crate::codes;
 use optc_ir::{Diagnostic, OpError, Severity};
+use std::any::Any;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ const MOST_SHOWN: usize = 100;
 /// let first = &error.diagnostics[0];
 /// assert_eq!((first.severity, first.labels.len()), (Severity::Error, 1));
 /// let code: CodeName = first.code;
-/// println!("{code}: {}\n{error}", first.message);
+/// assert_eq!((error.code(), error.message(), error.place()), (code.as_str(), &*first.message, Some((1, 5))));
+/// println!("{error}");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Error {
@@ -80,17 +82,79 @@ impl Error {
         text
     }
 
+    /// The error of a panic that was caught around the compiler.
+    #[must_use]
+    pub fn of_panic(panic: &(dyn Any + Send)) -> Error {
+        Error::about("optc", internal_error("optc", panic))
+    }
+
+    /// The first error.
+    fn first(&self) -> Option<&Diagnostic> {
+        let mut errors = self.diagnostics.iter();
+        let error = errors.find(|d| d.severity == Severity::Error);
+        error.or(self.diagnostics.first())
+    }
+
     /// The code of the first error.
     #[must_use]
     pub fn code(&self) -> &'static str {
-        let error = self
-            .diagnostics
-            .iter()
-            .find(|d| d.severity == Severity::Error);
-        error
-            .or(self.diagnostics.first())
+        self.first()
             .map_or(codes::INTERNAL_ERROR.name, |d| d.code.as_str())
     }
+
+    /// The message of the first error, without its place and notes.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        self.first().map_or("", |d| &d.message)
+    }
+
+    /// The line and the column of the first error in [`Error::source`], as [`line_column`]. `None` if it is about no
+    /// place in a text.
+    #[must_use]
+    pub fn place(&self) -> Option<(usize, usize)> {
+        let (span, _) = self.first()?.labels.first()?;
+        (!self.source.is_empty()).then(|| line_column(&self.source, span.start))
+    }
+}
+
+/// The line and the column, in characters, of a byte; both count from 1.
+///
+/// ```
+/// assert_eq!(optc::line_column("ab\nc", 3), (2, 1));
+/// ```
+#[must_use]
+pub fn line_column(source: &str, offset: u32) -> (usize, usize) {
+    let mut end = (offset as usize).min(source.len());
+    while !source.is_char_boundary(end) {
+        end -= 1;
+    }
+    let head = &source[..end];
+    let start = head.rfind('\n').map_or(0, |at| at + 1);
+    (
+        head.matches('\n').count() + 1,
+        head[start..].chars().count() + 1,
+    )
+}
+
+/// The diagnostic of a panic that was caught in the program of this name.
+///
+/// ```
+/// let panic = std::panic::catch_unwind(|| { let none: Option<u8> = None; none.unwrap() }).unwrap_err();
+/// assert_eq!(optc::internal_error("optc", &*panic).code, "internal-error");
+/// ```
+#[must_use]
+pub fn internal_error(program: &str, panic: &(dyn Any + Send)) -> Diagnostic {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("unknown");
+    Diagnostic::error(
+        codes::INTERNAL_ERROR,
+        format!("the compiler failed: {text}"),
+    )
+    .note(format!(
+        "this is a defect of {program}, not of the input; please report it"
+    ))
 }
 
 /// Renders diagnostics one after another, each ending with a line break.

@@ -45,7 +45,8 @@ impl Format {
     }
 
     /// Detects the format of an input by its extension. An input without an extension (`-`) or with an unknown one is
-    /// HLO if its text starts like HLO, and else optc's own text.
+    /// HLO if its text starts like HLO, an ONNX model if it has control characters, which no text has, and else optc's
+    /// own text.
     ///
     /// # Errors
     /// The text is in a dialect of MLIR that is not read.
@@ -53,6 +54,7 @@ impl Format {
         match Format::of_extension(name) {
             Some(format) => Ok(format),
             None if !has_extension(name, "mlir") && starts_hlo(bytes) => Ok(Format::Hlo),
+            None if bytes.iter().any(is_control) => Ok(Format::Onnx),
             None => mlir(bytes),
         }
     }
@@ -95,6 +97,11 @@ fn starts_hlo(bytes: &[u8]) -> bool {
     }
     let after = rest.strip_prefix(HEADER);
     after.is_some_and(|after| after.first().is_none_or(u8::is_ascii_whitespace))
+}
+
+/// Returns whether a byte is a control character other than white space.
+fn is_control(byte: &u8) -> bool {
+    byte.is_ascii_control() && !byte.is_ascii_whitespace()
 }
 
 const STABLEHLO: &str = "stablehlo";
@@ -206,5 +213,7 @@ mod tests {
         check("-", "// a dump\n\nHloModule m\n", Ok(Format::Hlo));
         check("a.txt", "HloModules", Ok(Format::Ir));
         check("a.ir", "HloModule m", Ok(Format::Ir));
+        check("-", "\u{8}\n:\u{5}", Ok(Format::Onnx));
+        check("a.ir", "\u{8}", Ok(Format::Ir));
     }
 }

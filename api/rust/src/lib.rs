@@ -43,10 +43,18 @@ mod picture;
 mod program;
 mod stored;
 mod target;
+mod tensor_layout;
+#[cfg(all(
+    feature = "emit-hlo",
+    feature = "emit-onnx",
+    feature = "emit-stablehlo",
+    feature = "interp"
+))]
+mod write;
 
 pub use answer::{Absence, Answer, Conversion, Fate, Holder, Located, OpOf, Tiles, ViewDecision};
 pub use compiler::{Compiler, Report};
-pub use error::Error;
+pub use error::{Error, internal_error, line_column};
 pub use format::Format;
 pub use input::{MAX_FILE_BYTES, MAX_STREAM_BYTES, read_file, read_stream, read_text};
 #[cfg(feature = "json")]
@@ -59,6 +67,7 @@ pub use picture::{State, arena_to_svg, layouts_to_svg, to_dot, to_svg};
 pub use program::Program;
 pub use stored::Stored;
 pub use target::{default_target, find_target};
+pub use tensor_layout::TensorLayout;
 
 pub use optc_check::MemoryUse;
 pub use optc_check::stats::{Polynomials, Stats, bound_sizes};

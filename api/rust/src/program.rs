@@ -3,7 +3,8 @@
 use crate::codes;
 use crate::error::{Error, render_all};
 use crate::format::{Format, foreign};
-use optc_ir::{Diagnostic, Func, Module, Span};
+use optc_ir::{Diagnostic, Func, Module, Span, TensorType, Value};
+use optc_layout::Notation;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct Program {
     /// The warnings and remarks of the front end.
     pub diagnostics: Vec<Diagnostic>,
     source: Arc<str>,
+    /// The bytes of a model that is in no file.
+    kept: Option<Arc<[u8]>>,
     /// The offset of the module's own text in `source`.
     offset: usize,
 }
@@ -53,6 +56,7 @@ impl Program {
             folder: PathBuf::new(),
             diagnostics: Vec::new(),
             source: Arc::from(""),
+            kept: None,
             offset: 0,
         }
     }
@@ -73,6 +77,124 @@ impl Program {
     #[must_use]
     pub fn entry(&self) -> Option<&Func> {
         self.module.entry().map(|number| &self.module.funcs[number])
+    }
+
+    /// The layout of an argument or result of the default function, read from the text of an encoding. It can be its
+    /// pin in [`Boundary::pins`](crate::Boundary::pins).
+    ///
+    /// ```
+    /// let mut compiler = optc::Compiler::new();
+    /// let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>";
+    /// let program = compiler.parse("example.ir", text)?;
+    /// let layout = program.port_layout("x", "{order = [1, 0]}")?;
+    /// compiler.boundary.pins.insert("x".to_owned(), layout);
+    /// # Ok::<(), optc::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `unknown-port` if there is no tensor of this name; the text is no encoding of a layout.
+    pub fn port_layout(&self, name: &str, text: &str) -> Result<Notation, Error> {
+        let ports = self.entry().map(ports).unwrap_or_default();
+        let found = ports.iter().find(|(key, _)| key == name);
+        let Some((_, ty)) = found else {
+            let message = format!("found no tensor `{name}` among the arguments and results");
+            let known: Vec<&str> = ports.iter().map(|(key, _)| key.as_str()).collect();
+            let diag = Diagnostic::error(codes::shared::UNKNOWN_PORT, message);
+            let diag = diag.note(format!("wanted one of {}", known.join(", ")));
+            return Err(Error::about(&self.name, diag.suggest("", name, known)));
+        };
+        let dims = ty.dims.iter().map(|d| match d.fixed() {
+            Some(n) => format!("{n}x"),
+            None => "?x".to_owned(),
+        });
+        // An operation that uses the type is parsed.
+        let dims: String = dims.collect();
+        let head = format!("\"pin.of\"(%x) : (tensor<{dims}{}, ", ty.dtype);
+        let refused = |diagnostics: Vec<Diagnostic>| Error {
+            diagnostics,
+            file: format!("the layout of `{name}`"),
+            source: Arc::from(text),
+        };
+        let module = optc_ir::text::parse(&format!("{head}{text}>) -> ()")).map_err(|diags| {
+            let place = |diag| moved(diag, head.len(), text.len());
+            refused(diags.into_iter().map(place).collect())
+        })?;
+        let parsed = module.funcs.first();
+        let parsed = parsed.and_then(|f| f.ty(*f.args.first()?).as_tensor());
+        parsed.map(|ty| ty.notation.clone()).ok_or_else(|| {
+            let message = format!("found `{text}`, wanted a layout's encoding");
+            refused(vec![Diagnostic::error(codes::TENSOR_SYNTAX, message)])
+        })
+    }
+
+    /// The arguments of the default function and the results of its operations in order, with their names: that of an
+    /// argument as in files of inputs, that of a result as the text of the program prints it, without `%`.
+    #[must_use]
+    pub fn values(&self) -> Vec<(Value, String)> {
+        let Some(func) = self.entry() else {
+            return Vec::new();
+        };
+        let mut names = optc_ir::text::value_names(func);
+        for (i, &arg) in func.args.iter().enumerate() {
+            names.insert(arg, func.arg_key(i));
+        }
+        names.into_iter().collect()
+    }
+
+    /// The value of a name: one of [`Program::values`], a result of the default function as in files of results, or
+    /// the first result of an operation whose origin has the name, such as a node of an ONNX model.
+    ///
+    /// ```
+    /// let text = "%0 = \"hbir.relu\"(%x) : (tensor<2xf32>) -> tensor<2xf32> loc(\"node\")";
+    /// let program = optc::Compiler::new().parse("example.ir", text)?;
+    /// let (func, values) = (program.entry().expect("there is one"), program.values());
+    /// assert_eq!(values, [(func.args[0], "x".to_owned()), (func.results[0], "0".to_owned())]);
+    /// for name in ["0", "result0", "node"] {
+    ///     assert_eq!(program.value(name), Some(func.results[0]));
+    /// }
+    /// # Ok::<(), optc::Error>(())
+    /// ```
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<Value> {
+        let func = self.entry()?;
+        let mut named = self.values().into_iter();
+        if let Some((value, _)) = named.find(|(_, known)| known == name) {
+            return Some(value);
+        }
+        let mut results = (0..func.results.len()).map(|i| (func.result_key(i), func.results[i]));
+        if let Some((_, value)) = results.find(|(key, _)| key == name) {
+            return Some(value);
+        }
+        let mut ops = func.body.iter().map(|&op| &func.ops[op]);
+        let op = ops.find(|op| op.loc.names().iter().any(|known| &***known == name));
+        op?.results.first().copied()
+    }
+
+    /// Keeps the bytes of a model that is in no file, from which the elements of its constants are read.
+    pub fn keep(&mut self, bytes: Arc<[u8]>) {
+        self.kept = Some(bytes);
+    }
+
+    /// The elements of the program's constants: those of files in its folder, and of the bytes that it keeps.
+    ///
+    /// ```
+    /// use optc::{DType, interp::DataSource};
+    ///
+    /// let mut program = optc::Program::built("model", optc::Module::default());
+    /// program.keep(std::sync::Arc::from([1, 2, 3]));
+    /// assert_eq!(program.data().read("model", 1, 2, DType::UI8).expect("it has 3 bytes"), [2, 3]);
+    /// ```
+    #[cfg(feature = "interp")]
+    #[must_use]
+    pub fn data(&self) -> impl optc_interp::DataSource + use<> {
+        let name = Path::new(&self.name).file_name();
+        optc_interp::FallbackSource {
+            first: Kept {
+                name: name.map(|n| n.to_string_lossy().into_owned()),
+                bytes: self.kept.clone(),
+            },
+            second: optc_interp::FolderSource::new(self.folder.clone()),
+        }
     }
 
     /// An error of this program. The diagnostics' labels count from the module's own text and are moved to the whole
@@ -101,6 +223,80 @@ impl Program {
             .map(|d| place(d, &self.source, self.offset))
             .collect()
     }
+}
+
+/// The bytes of a model that is in no file.
+#[cfg(feature = "interp")]
+struct Kept {
+    name: Option<String>,
+    bytes: Option<Arc<[u8]>>,
+}
+
+#[cfg(feature = "interp")]
+impl optc_interp::DataSource for Kept {
+    fn read(
+        &self,
+        file: &str,
+        offset: u64,
+        length: u64,
+        _: optc_ir::DType,
+    ) -> Result<Vec<u8>, optc_interp::DataError> {
+        let bytes = self
+            .bytes
+            .as_ref()
+            .filter(|_| self.name.as_deref() == Some(file));
+        let Some(bytes) = bytes else {
+            return Err(optc_interp::DataError::Missing {
+                file: file.to_owned(),
+                place: String::new(),
+            });
+        };
+        let start = usize::try_from(offset).ok();
+        let end = offset
+            .checked_add(length)
+            .and_then(|end| usize::try_from(end).ok());
+        let part = start
+            .zip(end)
+            .and_then(|(start, end)| bytes.get(start..end));
+        part.map(<[u8]>::to_vec)
+            .ok_or_else(|| optc_interp::DataError::Short {
+                file: file.to_owned(),
+                offset,
+                length,
+                found: bytes.len() as u64,
+            })
+    }
+}
+
+/// The arguments and results of a function that are tensors, by their keys.
+fn ports(func: &Func) -> Vec<(String, &TensorType)> {
+    let args = func
+        .args
+        .iter()
+        .enumerate()
+        .map(|(i, &v)| (func.arg_key(i), v));
+    let results = func
+        .results
+        .iter()
+        .enumerate()
+        .map(|(i, &v)| (func.result_key(i), v));
+    let tensor = |(key, v)| Some((key, func.ty(v).as_tensor()?));
+    args.chain(results).filter_map(tensor).collect()
+}
+
+/// Moves the labels of a diagnostic back by the length of a text in front. Labels outside the rest are dropped.
+fn moved(mut diag: Diagnostic, before: usize, len: usize) -> Diagnostic {
+    let shift = |n: u32| {
+        let at = (n as usize).checked_sub(before).filter(|at| *at <= len)?;
+        u32::try_from(at).ok()
+    };
+    for (span, text) in std::mem::take(&mut diag.labels) {
+        if let Some(start) = shift(span.start) {
+            let end = shift(span.end).unwrap_or(start);
+            diag.labels.push((Span { start, end }, text));
+        }
+    }
+    diag
 }
 
 fn place(mut diag: Diagnostic, source: &str, offset: usize) -> Diagnostic {
@@ -178,6 +374,7 @@ fn imported(
             folder: folder_of(name),
             diagnostics,
             source,
+            kept: None,
             offset: 0,
         }),
         Err(diagnostics) => Err(Error {
@@ -213,6 +410,7 @@ fn read_part(name: &str, source: &Arc<str>, offset: usize, part: &str) -> Result
             folder: folder_of(name),
             diagnostics: Vec::new(),
             source: source.clone(),
+            kept: None,
             offset,
         }),
         Err(diags) => {
@@ -252,6 +450,7 @@ pub(crate) fn read_onnx(
         folder: folder_of(name),
         diagnostics: import.diags,
         source: Arc::from(""),
+        kept: None,
         offset: 0,
     })
 }

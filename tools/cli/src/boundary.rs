@@ -4,7 +4,7 @@ use crate::args::CompileArgs;
 use crate::failure::Failure;
 use optc::interp::{argument_keys, result_keys};
 use optc::layout::Notation;
-use optc::{Boundary, Diagnostic, Error, Func, Program, Span, TensorType, Type};
+use optc::{Boundary, Diagnostic, Error, Func, Program, TensorType};
 use std::sync::Arc;
 
 /// Adds what the options state without the program.
@@ -35,10 +35,9 @@ pub(crate) fn resolve(
     }
     for pin in pins {
         let (name, layout) = split_pin(pin)?;
-        let ty = port_type(func, name).ok_or_else(|| unknown_port("--pin", name, func))?;
-        boundary
-            .pins
-            .insert(name.to_owned(), notation(pin, layout, ty)?);
+        port_type(func, name).ok_or_else(|| unknown_port("--pin", name, func))?;
+        let layout = pinned(program, pin, name, layout)?;
+        boundary.pins.insert(name.to_owned(), layout);
     }
     for alias in aliases {
         let Some((argument, result)) = alias.split_once('=') else {
@@ -91,47 +90,19 @@ fn unknown_port(option: &'static str, name: &str, func: &Func) -> Failure {
     Failure::about(option, diag)
 }
 
-/// Reads an encoding as the layout of a tensor of this type, by parsing an operation that uses one.
-fn notation(pin: &str, layout: &str, tensor: &TensorType) -> Result<Notation, Failure> {
-    let dims = tensor.dims.iter().map(|d| match d.fixed() {
-        Some(n) => format!("{n}x"),
-        None => "?x".to_owned(),
-    });
-    let dims: String = dims.collect();
-    let head = format!("\"pin.of\"(%x) : (tensor<{dims}{}, ", tensor.dtype);
-    let text = format!("{head}{layout}>) -> ()");
-    let module = optc::text::parse(&text).map_err(|diags| {
-        // The layout is the end of the option's text.
-        let offset = (head.len(), pin.trim_end().len() - layout.len());
+/// The layout of a pin; a mistake is shown in the option's text, whose end is the layout.
+fn pinned(program: &Program, pin: &str, name: &str, layout: &str) -> Result<Notation, Error> {
+    let pin = pin.trim_end();
+    let before = u32::try_from(pin.len() - layout.len()).unwrap_or(u32::MAX);
+    program.port_layout(name, layout).map_err(|mut error| {
+        let labels = error.diagnostics.iter_mut().flat_map(|d| &mut d.labels);
+        for (span, _) in labels {
+            (span.start, span.end) = (span.start + before, span.end + before);
+        }
         Error {
-            diagnostics: diags
-                .into_iter()
-                .map(|d| place(d, offset, pin.len()))
-                .collect(),
             file: "--pin".to_owned(),
             source: Arc::from(pin),
+            ..error
         }
-    })?;
-    let parsed = module
-        .funcs
-        .first()
-        .and_then(|f| Some(f.ty(*f.args.first()?)));
-    let parsed = parsed.and_then(Type::as_tensor).map(|t| t.notation.clone());
-    parsed.ok_or_else(|| Failure::usage(format!("found `--pin {pin}`, wanted a layout's encoding")))
-}
-
-/// Moves the labels of a diagnostic from the text in which the layout was parsed to the option's text. Labels outside
-/// the option are dropped.
-fn place(mut diag: Diagnostic, (from, to): (usize, usize), len: usize) -> Diagnostic {
-    let shift = |n: u32| {
-        let at = (n as usize).checked_sub(from)? + to;
-        u32::try_from(at).ok().filter(|_| at <= len)
-    };
-    for (span, text) in std::mem::take(&mut diag.labels) {
-        if let Some(start) = shift(span.start) {
-            let end = shift(span.end).unwrap_or(start);
-            diag.labels.push((Span { start, end }, text));
-        }
-    }
-    diag
+    })
 }

@@ -65,18 +65,6 @@ optc verify --certificate c.txt other.ir"#,
         "optc run in.ir --output out.npz",
         "give a program with a function or operations",
     );
-    INDEX_BOUNDS = command(
-        "an index is out of bounds of its tensor",
-        &[],
-        "optc layout index 'f32[3,5]' 3,0",
-        "count from 0 in every dimension",
-    );
-    INDEX_RANK = command(
-        "an index has more or fewer numbers than its tensor has dimensions",
-        &[],
-        "optc layout index 'f32[3,5]' 1",
-        "write one number a dimension, separated by commas",
-    );
     KEPT_AS_READ = input(
         "an operator of a model, or all of it, is written unchanged: its folded form cannot be written, or moves more",
         "an ONNX model of version 11 with an operation that is an `Einsum` when it is folded, which came with version 12",
@@ -88,18 +76,6 @@ optc verify --certificate c.txt other.ir"#,
         "optc layout inverse '(4,2):(1,2)'",
         "an inverse and a complement need every value taken once and strides that continue one another; \
          a composition needs modes that divide one another",
-    );
-    LAYOUT_CONVERSION = command(
-        "a tensor of one layout has no conversion to the other layout",
-        &[],
-        "optc layout bench 'f32[3,5]' 'f32[5,3]'",
-        "give layouts of one shape and element width, in buffers that fit into memory",
-    );
-    LAYOUT_NOTATION = command(
-        "a layout cannot be written in the notation asked for",
-        &[],
-        r#"optc layout convert --to=strided 'tensor<4x8xsi8, {block = "2W", order = [1, 0]}>'"#,
-        "`--to=digits` writes every layout",
     );
     NO_TESTS = command(
         "no file with a `// RUN:` header was found",
@@ -154,12 +130,6 @@ optc verify --certificate c.txt other.ir"#,
         "optc -o weights in.ir",
         "write the program to another file in the same folder",
     );
-    TENSOR_SYNTAX = command(
-        "the text of a tensor on the command line cannot be read",
-        &[],
-        "optc layout size 'tensor<4x8xsi8'",
-        "write `tensor<4x8xsi8, {…}>` or `s8[4,8]{…}`",
-    );
     TEST_PASSES = command(
         "the test of `optc reduce` does not fail on the program itself",
         &[(
@@ -189,12 +159,6 @@ optc verify --certificate c.txt other.ir"#,
         &[("v.json", "no vectors")],
         "optc spec v.json",
         "write an object with `kind` and a list `vectors`; spec/vectors/README.md describes them",
-    );
-    VIEW_SHAPE = command(
-        "`--shape` or `--perm` of `optc layout view` does not fit the operand and the result",
-        &[],
-        "optc layout view 'f32[4,8]' 'f32[8,4]' --perm=1",
-        "`--shape` has as many elements as the operand, `--perm` one entry for each of its dimensions",
     );
     WRITTEN_INVALID = input(
         "a written model cannot be read back, contradicts itself, has other arguments and results than the original, or moves more",

@@ -21,10 +21,17 @@ impl Main {
     /// progress on a terminal and the removal of half-written files at a signal are started.
     #[must_use]
     pub fn run(&self) -> ExitCode {
+        ExitCode::from(self.run_with(std::env::args_os().collect()))
+    }
+
+    /// Runs the command as [`Main::run`] does with other arguments, the program's name first, and returns its exit
+    /// status.
+    #[must_use]
+    pub fn run_with(&self, args: Vec<OsString>) -> u8 {
         // Options are valid text; a path need not be.
-        let args = || std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
-        logging::start(args());
-        terminal::start(args());
+        let texts = || args.iter().map(|arg| arg.to_string_lossy().into_owned());
+        logging::start(texts());
+        terminal::start(texts());
         signals::start();
         let mut input = stdin().lock();
         let mut output = BufWriter::new(stdout().lock());
@@ -34,9 +41,9 @@ impl Main {
             output: &mut output,
             errors: &mut errors,
         };
-        let status = self.call(std::env::args_os(), &mut streams);
+        let status = self.call(args.iter().cloned(), &mut streams);
         terminal::finish();
-        ExitCode::from(status)
+        status
     }
 
     /// Runs the command in this process with these arguments, the program's name first, and returns its exit status: 0

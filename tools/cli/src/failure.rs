@@ -1,7 +1,7 @@
 //! Failures of a command and its exit status.
 
 use optc::text::nearest;
-use optc::{Diagnostic, Error};
+use optc::{Diagnostic, Error, internal_error};
 use std::any::Any;
 
 /// The exit status of a command.
@@ -78,21 +78,6 @@ impl Failure {
     pub(crate) fn internal(program: &str, panic: &(dyn Any + Send)) -> Failure {
         Failure::about(program, internal_error(program, panic))
     }
-}
-
-/// The diagnostic of a panic that was caught in the program of this name.
-pub(crate) fn internal_error(program: &str, panic: &(dyn Any + Send)) -> Diagnostic {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("unknown");
-    Diagnostic::error(
-        optc::codes::shared::INTERNAL_ERROR,
-        format!("the compiler failed: {text}"),
-    )
-    .note(format!(
-        "this is a defect of {program}, not of the input; please report it"
-    ))
 }
 
 /// The option that a diagnostic is about; `None` if it is about the program.

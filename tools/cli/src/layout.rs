@@ -7,31 +7,23 @@ use crate::inputs::numbers;
 use crate::streams::Streams;
 use optc::exec::{ConversionOptions, ConversionPlan, Isa, Moved, Padding};
 use optc::layout::cute::{CuteError, CuteLayout};
-use optc::layout::{self, Axes, DrawError, Drawing, Layout, ViewMap, XlaType, is_view, notation};
-use optc::{Code, Diagnostic, Error, Span, write_aside};
+use optc::layout::{self, Axes, DrawError, Drawing, Layout, ViewMap, is_view, notation};
+use optc::{Code, Diagnostic, TensorLayout, codes::shared, write_aside};
 use std::hint::black_box;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// A tensor as it is written on the command line and in conformance vectors.
-pub(crate) struct TensorText {
-    /// The name of the element type.
-    pub(crate) dtype: String,
-    pub(crate) layout: Layout,
-}
 
 /// `optc layout`: each subcommand is one arm that asks the layout algebra a question and prints a line.
 pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     match &args.command {
         LayoutCommand::Index { tensor, index } => {
-            let position = position(tensor, index)?;
+            let position = parse(tensor)?.position(&numbers("index", index)?)?;
             streams.line(&position.to_string());
         }
         LayoutCommand::Size { tensor } => {
             let tensor = parse(tensor)?;
-            streams.line(&tensor.layout.part_bytes().to_string());
+            streams.line(&tensor.layout().part_bytes().to_string());
         }
         LayoutCommand::Convert { to, tensor } => {
             let text = convert(tensor, *to)?;
@@ -95,34 +87,8 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
 }
 
 /// Reads a tensor; a mistake is shown with a caret.
-pub(crate) fn parse(text: &str) -> Result<TensorText, Failure> {
-    let tensor = notation::parse_tensor(text).map_err(|e| syntax(text, e))?;
-    Ok(TensorText {
-        dtype: tensor.dtype,
-        layout: tensor.layout,
-    })
-}
-
-/// A mistake in a text of the command line, with a caret.
-fn syntax(text: &str, e: notation::TextError) -> Failure {
-    let start = u32::try_from(e.offset.min(text.len())).unwrap_or(u32::MAX);
-    let span = Span {
-        start,
-        end: start.saturating_add(1),
-    };
-    let message = format!("found {}, wanted {}", e.found, e.wanted);
-    let diag = Diagnostic::error(codes::TENSOR_SYNTAX, message).at(span, "");
-    let reason = e.layout.map(|reason| reason.to_string());
-    let diag = reason
-        .into_iter()
-        .chain(e.hint)
-        .fold(diag, Diagnostic::note);
-    let (file, source) = ("<tensor>".to_owned(), Arc::from(text));
-    Failure::from(Error {
-        diagnostics: vec![diag],
-        file,
-        source,
-    })
+pub(crate) fn parse(text: &str) -> Result<TensorLayout, Failure> {
+    Ok(TensorLayout::parse(text)?)
 }
 
 /// A layout as CuTe's modes, from CuTe's text or from a tensor type.
@@ -131,11 +97,11 @@ fn modes(text: &str) -> Result<CuteLayout, Failure> {
         let read = CuteLayout::parse(&text[start..]);
         return read.map_err(|e| {
             let offset = start + e.offset;
-            syntax(text, notation::TextError { offset, ..e })
+            TensorLayout::mistake(text, notation::TextError { offset, ..e }).into()
         });
     }
     let tensor = parse(text)?;
-    CuteLayout::from_layout(&tensor.layout).map_err(|e| not_written(text, &e))
+    CuteLayout::from_layout(tensor.layout()).map_err(|e| not_written(text, &e))
 }
 
 /// The text of a result of the algebra, or of the reason why there is none.
@@ -153,57 +119,22 @@ fn algebra(
 
 fn not_written(text: &str, error: &layout::LayoutError) -> Failure {
     let message = format!("no layout in this notation: {error}");
-    refuse(text, codes::LAYOUT_NOTATION, message)
+    refuse(text, shared::LAYOUT_NOTATION, message)
 }
 
 fn refuse(text: &str, code: Code, message: String) -> Failure {
     Failure::about(text, Diagnostic::error(code, message))
 }
 
-fn position(text: &str, index: &str) -> Result<u64, Failure> {
-    let tensor = parse(text)?;
-    let index: Vec<u64> = numbers("index", index)?;
-    let shape = tensor.layout.shape();
-    if index.len() != shape.len() {
-        let message = format!(
-            "found an index of {} numbers, wanted {}",
-            index.len(),
-            shape.len()
-        );
-        return Err(refuse(text, codes::INDEX_RANK, message));
-    }
-    tensor.layout.index(&index).ok_or_else(|| {
-        let message = format!("the index {index:?} is out of bounds of the shape {shape:?}");
-        refuse(text, codes::INDEX_BOUNDS, message)
-    })
-}
-
 fn convert(text: &str, to: Notation) -> Result<String, Failure> {
     let tensor = parse(text)?;
-    let refused = |e: layout::LayoutError| not_written(text, &e);
-    let notation = match to {
+    match to {
         Notation::Cute => {
-            let cute = CuteLayout::from_layout(&tensor.layout).map_err(refused)?;
-            return Ok(format!("{} {cute}", mlir_name(&tensor.dtype)));
+            let cute =
+                CuteLayout::from_layout(tensor.layout()).map_err(|e| not_written(text, &e))?;
+            Ok(format!("{} {cute}", tensor.mlir_dtype()))
         }
-        Notation::Encoding(notation) => notation,
-    };
-    let layout = tensor.layout.convert(notation).map_err(refused)?;
-    Ok(type_text(&layout, &tensor.dtype))
-}
-
-/// The MLIR name of an element type that may be XLA's.
-fn mlir_name(dtype: &str) -> String {
-    XlaType::from_name(dtype).map_or_else(|| dtype.to_owned(), XlaType::mlir_name)
-}
-
-/// The canonical text of a tensor type.
-fn type_text(layout: &Layout, dtype: &str) -> String {
-    let dtype = mlir_name(dtype);
-    let dims: String = layout.shape().iter().map(|n| format!("{n}x")).collect();
-    match layout.notation().to_string() {
-        notation if notation.is_empty() => format!("tensor<{dims}{dtype}>"),
-        notation => format!("tensor<{dims}{dtype}, {{{notation}}}>"),
+        Notation::Encoding(notation) => Ok(tensor.written_as(notation)?.to_string()),
     }
 }
 
@@ -213,19 +144,10 @@ fn view(
     shape: Option<&str>,
     perm: Option<&str>,
 ) -> Result<String, Failure> {
-    let map = ViewMap {
-        shape: shape.map(|s| numbers("--shape", s)).transpose()?,
-        perm: perm.map(|p| numbers("--perm", p)).transpose()?,
-        result: Vec::new(),
-    };
+    let shape = shape.map(|s| numbers("--shape", s)).transpose()?;
+    let perm = perm.map(|p| numbers("--perm", p)).transpose()?;
     let (operand, result) = (parse(input)?, parse(output)?);
-    let map = ViewMap {
-        result: result.layout.shape().to_vec(),
-        ..map
-    };
-    map.check(operand.layout.shape())
-        .map_err(|e| refuse(input, codes::VIEW_SHAPE, e.to_string()))?;
-    Ok(match is_view(&operand.layout, &map, &result.layout) {
+    Ok(match operand.decide_view(&result, shape, perm)? {
         Ok(()) => {
             "view: every element keeps its position and the buffers have the same size".to_owned()
         }
@@ -235,8 +157,9 @@ fn view(
 
 /// The chain of maps between two layouts: the first word, then a line per step.
 fn deduced(input: &str, output: &str) -> Result<String, Failure> {
-    let (operand, result) = (parse(input)?.layout, parse(output)?.layout);
-    let maps = match layout::deduce(&operand, &result) {
+    let (operand, result) = (parse(input)?, parse(output)?);
+    let (operand, result) = (operand.layout(), result.layout());
+    let maps = match layout::deduce(operand, result) {
         Ok(maps) => maps,
         Err(why) => return Ok(format!("convert: {why}")),
     };
@@ -273,11 +196,11 @@ fn add_reshape(steps: &mut Vec<String>, from: &[u64], to: &[u64]) {
 /// The steps in words, then as a program.
 fn explain(text: &str) -> Result<String, Failure> {
     let tensor = parse(text)?;
-    let explanation = layout::explain(&tensor.layout)
-        .map_err(|e| refuse(text, codes::LAYOUT_NOTATION, e.to_string()))?;
+    let explanation = layout::explain(tensor.layout())
+        .map_err(|e| refuse(text, shared::LAYOUT_NOTATION, e.to_string()))?;
     let (words, positions) = (explanation.words(), explanation.positions);
-    let program = explanation.ir(&mlir_name(&tensor.dtype));
-    let bytes = tensor.layout.bytes();
+    let program = explanation.ir(&tensor.mlir_dtype());
+    let bytes = tensor.layout().bytes();
     Ok(format!(
         "{words}the buffer: {positions} elements, {bytes} bytes\n\n{program}"
     ))
@@ -285,24 +208,25 @@ fn explain(text: &str) -> Result<String, Failure> {
 
 /// Times the questions, one line each: about the last element, and about the transposed tensor.
 fn bench(text: &str) -> Result<String, Failure> {
-    let layout = parse(text)?.layout;
+    let tensor = parse(text)?;
+    let layout = tensor.layout();
     let shape = layout.shape();
     let last: Vec<u64> = shape.iter().map(|n| n.saturating_sub(1)).collect();
     let place = layout.index(&last).unwrap_or(0);
     let perm: Vec<usize> = (0..shape.len()).rev().collect();
     let map = ViewMap::transpose(shape, &perm);
-    let map = map.map_err(|e| refuse(text, codes::VIEW_SHAPE, e.to_string()))?;
-    let turned = layout::propagate(&layout, &map);
+    let map = map.map_err(|e| refuse(text, shared::VIEW_SHAPE, e.to_string()))?;
+    let turned = layout::propagate(layout, &map);
     let turned = turned.unwrap_or_else(|_| Layout::row_major(&map.result, layout.elem_bits()));
     let lines = [
-        ("index", nanoseconds(|| black_box(&layout).index(&last))),
+        ("index", nanoseconds(|| black_box(layout).index(&last))),
         (
             "inverse",
-            nanoseconds(|| black_box(&layout).element_at(place)),
+            nanoseconds(|| black_box(layout).element_at(place)),
         ),
         (
             "view",
-            nanoseconds(|| is_view(black_box(&layout), &map, &turned)),
+            nanoseconds(|| is_view(black_box(layout), &map, &turned)),
         ),
     ];
     let line = |(what, time): (&str, f64)| format!("{what:8}{time:9.0} ns\n");
@@ -316,14 +240,14 @@ fn bench_conversion(
     threads: usize,
     isa: Option<Isa>,
 ) -> Result<String, Failure> {
-    let refused = |message: String| refuse(from, codes::LAYOUT_CONVERSION, message);
-    let (source, target) = (parse(from)?.layout, parse(to)?.layout);
+    let refused = |message: String| refuse(from, shared::LAYOUT_CONVERSION, message);
+    let (source, target) = (parse(from)?, parse(to)?);
     let options = ConversionOptions {
         padding: Padding::Zero,
         isa,
         ..ConversionOptions::default()
     };
-    let make = || ConversionPlan::new(&source, &target, options);
+    let make = || ConversionPlan::new(source.layout(), target.layout(), options);
     let plan = make().map_err(|e| refused(e.to_string()))?;
     let moved = plan.moved().bytes();
     let buffer = |bytes: u64| -> Result<Vec<u8>, Failure> {
@@ -390,10 +314,10 @@ fn draw(
         "xla" => Axes::Xla,
         letters => Axes::Named(letters.chars().map(String::from).collect()),
     };
-    let drawing = Drawing::new(&tensor.layout, &axes);
+    let drawing = Drawing::new(tensor.layout(), &axes);
     let drawing = drawing.map_err(|e| match e {
         DrawError::Names { .. } => Failure::usage(format!("--axes: {e}")),
-        DrawError::Empty => refuse(text, codes::LAYOUT_NOTATION, e.to_string()),
+        DrawError::Empty => refuse(text, shared::LAYOUT_NOTATION, e.to_string()),
     })?;
     match output {
         None => {

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Status, blames_option};
 use crate::fallback::{self, Run};
 use crate::inputs::{self, Input};
 use crate::model::{self, Written};
-use crate::part::{Part, line_column};
+use crate::part::Part;
 use crate::streams::Streams;
 use crate::transform::transform_all;
 use crate::{lists, stats, terminal, verify_diagnostics};
@@ -279,7 +279,7 @@ fn json_line(diag: &Diagnostic, program: &Program) -> String {
     let place = diag
         .labels
         .first()
-        .map(|(span, _)| line_column(program.source(), span.start));
+        .map(|(span, _)| optc::line_column(program.source(), span.start));
     let value = json!({
         "severity": severity,
         "code": diag.code.as_str(),

@@ -152,7 +152,7 @@ fn layout(vector: &Json, key: &'static str) -> Result<Layout, VectorError> {
         let line = f.text.lines().next().unwrap_or("");
         expected("a tensor", format!("`{text}`: {line}"))
     })?;
-    Ok(tensor.layout)
+    Ok(tensor.layout().clone())
 }
 
 /// The numbers under this key; `None` if it is absent or null.

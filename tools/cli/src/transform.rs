@@ -2,14 +2,14 @@
 
 use crate::args::{Emit, RewriteArgs};
 use crate::dump::Dump;
-use crate::failure::{Failure, internal_error};
+use crate::failure::Failure;
 use crate::inputs::{self, Input};
 use crate::model;
 use crate::part::Part;
 use crate::streams::Streams;
 use crate::terminal;
 use optc::passes::{Hooks, Timing};
-use optc::{Compiler, Diagnostic, Error, PassContext, Program, Stage, write_aside};
+use optc::{Compiler, Diagnostic, Error, PassContext, Program, Stage, internal_error, write_aside};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs the passes on every module of the input; a module that is refused does not stop the others.

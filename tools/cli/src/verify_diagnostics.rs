@@ -5,7 +5,7 @@
 //! default is this line. The severities are `error`, `warning`, `remark` and `note`. Every error and warning must be
 //! expected; remarks and notes may be. A comment with another word than these is refused, as a mistake.
 
-use crate::part::{Part, line_column};
+use crate::part::Part;
 use optc::text::nearest;
 use optc::{Diagnostic, Error, Severity};
 
@@ -69,7 +69,7 @@ fn add(found: &mut Vec<Found>, diag: &Diagnostic, source: &str) {
     let line = diag
         .labels
         .first()
-        .map(|(span, _)| line_column(source, span.start).0);
+        .map(|(span, _)| optc::line_column(source, span.start).0);
     let kind = match diag.severity {
         Severity::Error => Kind::Error,
         Severity::Warning => Kind::Warning,
