@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 pub use boundary::Boundary;
 pub use codes::{CODES, shared as shared_codes};
+pub use names::name_of;
 pub use pass::{
     Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, PassList, Phase, RuleInfo,
     Stage,

@@ -3,7 +3,9 @@
 use optc_ir::text::value_names;
 use optc_ir::{Func, Value};
 
-pub(crate) fn name_of(func: &Func, value: Value) -> String {
+/// A value in a message: its number and the operation that makes it, or its name as an argument.
+#[must_use]
+pub fn name_of(func: &Func, value: Value) -> String {
     match func.def_op(value) {
         Some(op) => format!("{value} (`{}`{})", func.ops[op].name, loc_text(func, op)),
         None => match &func.values[value].name {

@@ -42,8 +42,9 @@ use optc_ir::{
     Diagnostic, Func, Module, Op, Registry, StandIns, Structure, Value, ValueDef, ViewDims,
 };
 use optc_layout::{Layout, Spread, ViewMap, propagate};
+use optc_passes::manager::Hooks;
 use optc_passes::view_fold::{FoldReport, Reason};
-use optc_passes::{bufferize, pipeline};
+use optc_passes::{PassContext, Stage, bufferize, pipeline};
 use optc_tile::{Plan, Tile};
 use std::fmt;
 use std::sync::Arc;
@@ -301,10 +302,31 @@ impl Compiler {
     /// # Errors
     /// As for [`Compiler::compile`].
     pub fn answer(&self, program: &Program, pipeline: &str) -> Result<Answer, Error> {
+        let (stages, mut cx) = (self.pipeline(pipeline)?, self.context(program)?);
+        self.answer_in(program, &stages, &mut cx, &mut Hooks::default())
+    }
+
+    /// Runs passes in a context of its own, with hooks around each pass, and keeps what becomes of each of the program's
+    /// values. The program stays as it is. The remarks and reports of the context move into the answer.
+    ///
+    /// # Errors
+    /// As for [`Compiler::run_passes`].
+    pub fn answer_in(
+        &self,
+        program: &Program,
+        stages: &[Stage],
+        cx: &mut PassContext,
+        hooks: &mut Hooks<'_>,
+    ) -> Result<Answer, Error> {
         let before = program.module.clone();
         let mut program = program.clone();
         trace::start(&mut program.module);
-        let report = self.compile(&mut program, pipeline)?;
+        let timings = self.run_passes(&mut program, stages, cx, hooks)?;
+        let report = Report {
+            timings,
+            remarks: std::mem::take(&mut cx.remarks),
+            reports: std::mem::take(&mut cx.reports),
+        };
         Ok(Answer::new(self, before, program, report))
     }
 }
@@ -341,6 +363,24 @@ impl Answer {
             held,
             lost,
         }
+    }
+
+    /// The program that went in.
+    #[cfg(feature = "draw")]
+    pub(crate) fn before(&self) -> &Module {
+        &self.before
+    }
+
+    /// The operations of the compiler.
+    #[cfg(feature = "draw")]
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The sizes at which costs are compared.
+    #[cfg(feature = "draw")]
+    pub(crate) fn sizes(&self) -> &SizeTable {
+        &self.sizes
     }
 
     /// The program that the passes made.

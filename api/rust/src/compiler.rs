@@ -414,10 +414,14 @@ impl Compiler {
     /// The figures of a program, at the bound sizes of its symbols.
     #[must_use]
     pub fn stats(&self, program: &Program) -> Stats {
+        self.stats_of(&program.module)
+    }
+
+    pub(crate) fn stats_of(&self, module: &Module) -> Stats {
         let sizes = SizeTable::new(&self.bindings.0);
-        match self.target_of(&program.module) {
-            Some(target) => Stats::on(&program.module, &self.registry, &sizes, &target),
-            None => Stats::at(&program.module, &self.registry, &sizes),
+        match self.target_of(module) {
+            Some(target) => Stats::on(module, &self.registry, &sizes, &target),
+            None => Stats::at(module, &self.registry, &sizes),
         }
     }
 

@@ -41,6 +41,8 @@ mod output;
 #[cfg(feature = "draw")]
 mod picture;
 mod program;
+#[cfg(feature = "draw")]
+mod report;
 mod stored;
 mod target;
 mod tensor_layout;
@@ -63,7 +65,9 @@ pub use output::{
     copy_aside, distinct_outputs, output_place, remove_drafts, write_aside, write_files,
 };
 #[cfg(feature = "draw")]
-pub use picture::{State, arena_to_svg, layouts_to_svg, to_dot, to_svg};
+pub use picture::{
+    Explored, State, arena_to_svg, layouts_to_svg, to_dot, to_model_explorer, to_svg,
+};
 pub use program::Program;
 pub use stored::Stored;
 pub use target::{default_target, find_target};

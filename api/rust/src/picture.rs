@@ -3,8 +3,9 @@
 use crate::program::Program;
 use optc_check::stats::{CostClass, OpCost, op_costs};
 use optc_ir::{Module, Registry};
+pub use optc_pictures::explorer::Explored;
 use optc_pictures::picture::{Charge, ChargeKind, Charges, Panel, Picture};
-use optc_pictures::{dot, svg};
+use optc_pictures::{dot, explorer, svg};
 
 /// One state of a program and its title, such as `before`.
 ///
@@ -49,6 +50,25 @@ pub fn to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String 
     svg::write(&picture(title, states, registry))
 }
 
+/// The functions of the states as graphs for Google's Model Explorer: the file that it opens, and the bytes that
+/// operations move as its node data.
+///
+/// ```
+/// use optc::{Explored, State, to_model_explorer};
+///
+/// let compiler = optc::Compiler::new();
+/// let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>";
+/// let program = compiler.parse("example.ir", text)?;
+/// let states = [State { title: "before", program: &program }];
+/// let Explored { graphs, node_data } = to_model_explorer("example.ir", &states, compiler.registry());
+/// assert!(graphs.contains("\"label\":\"transpose\"") && node_data.contains("\"value\":48"));
+/// # Ok::<(), optc::Error>(())
+/// ```
+#[must_use]
+pub fn to_model_explorer(title: &str, states: &[State<'_>], registry: &Registry) -> Explored {
+    explorer::write(&picture(title, states, registry))
+}
+
 /// The layouts of the last state: the positions of its values in memory, their padding, and the moves of each
 /// conversion. Values, and conversions, of one type are drawn once; the picture states what it omits.
 #[must_use]
@@ -77,7 +97,7 @@ fn picture<'a>(title: &str, states: &[State<'a>], registry: &'a Registry) -> Pic
 }
 
 /// The cost of each operation of each function, as the statistics count it.
-fn charges(module: &Module, registry: &Registry) -> Vec<Charges> {
+pub(crate) fn charges(module: &Module, registry: &Registry) -> Vec<Charges> {
     let effects = optc_ir::effects::Effects::of_module(module, registry);
     let of = |func: &optc_ir::Func| {
         let costs = op_costs(func, registry, &effects);

@@ -118,6 +118,7 @@ impl Builder<'_> {
         }
         self.graph.nodes.push(Node {
             tone: self.tone(op, charge),
+            op: Some(op),
             title: words::op_name(&data.name).to_owned(),
             lines,
             tip,
@@ -142,6 +143,7 @@ impl Builder<'_> {
         tag.extend(words::layout(ty, self.spelling));
         self.wire_of[value] = Some(self.graph.wires.len());
         self.graph.wires.push(Wire {
+            value,
             from: self.graph.nodes.len() - 1,
             tag,
             tip: print_type(ty),
@@ -213,6 +215,7 @@ fn charge_words(charge: Charge) -> String {
 fn port(name: String, tip: String, alike: &str) -> Node {
     Node {
         tone: Tone::Port,
+        op: None,
         title: words::cut(&name, 30),
         lines: Vec::new(),
         tip,

@@ -3,6 +3,7 @@
 use crate::picture::{Charge, ChargeKind};
 use crate::scope::Scopes;
 use crate::words;
+use optc_ir::{Op, Value};
 
 /// The style of a box, from the cost or kind of its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(crate) enum Tone {
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) tone: Tone,
+    /// The operation; `None` for an argument or a result.
+    pub(crate) op: Option<Op>,
     /// The first line.
     pub(crate) title: String,
     /// Further lines.
@@ -55,6 +58,8 @@ impl Node {
 /// One value, from the box that makes it to the boxes that read it.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
+    /// The value.
+    pub(crate) value: Value,
     /// The box that makes the value.
     pub(crate) from: usize,
     /// The shape and element type, then the layout if it is not row-major.

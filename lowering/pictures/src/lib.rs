@@ -1,4 +1,5 @@
-//! Pictures of programs: boxes and wires as Graphviz's DOT or as SVG, layouts tile by tile, memory over time.
+//! Pictures of programs: boxes and wires as Graphviz's DOT or as SVG, layouts tile by tile, memory over time; all of them
+//! in a report.
 //!
 //! An internal part of `optc`; only the crate `optc` has a stable interface.
 //!
@@ -12,12 +13,15 @@
 //! - `dot.rs` writes the graph as DOT. `svg` nests boxes (`nest.rs`), places each layer (`layered.rs`, `frame.rs`,
 //!   `align.rs`) and draws (`draw.rs`).
 //! - `svg/layouts.rs` draws values tile by tile, `svg/tiles.rs` the tiles of a group, `svg/arena.rs` memory over time.
+//! - `report` is a page with all of these, `explorer.rs` the graph for Google's Model Explorer.
 
 mod build;
 pub mod dot;
+pub mod explorer;
 mod graph;
 pub mod picture;
 mod repeat;
+pub mod report;
 mod scope;
 mod spelling;
 pub mod svg;

@@ -25,6 +25,7 @@ use std::sync::LazyLock;
         optc --pass=canonicalize,view-fold --target=cpu model.onnx -o folded.ir\n  \
         optc --pass=view-fold --free-boundary --remarks head.ir\n  \
         optc --pass=view-fold --emit=svg model.onnx -o model.svg\n  \
+        optc report model.onnx -o report.html\n  \
         optc --pass=view-fold --print-ir-diff --timing head.ir"
 )]
 pub(crate) struct Cli {
@@ -49,6 +50,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Count operations and the bytes they move
     Stats(StatsArgs),
+    /// Write a page that shows what passes make of a program, and why bytes still move
+    Report(ReportArgs),
     /// One layout at a time: an element's position, a size, another notation, a view, a drawing
     Layout(LayoutArgs),
     /// Run a program on inputs from an .npz file
@@ -252,6 +255,8 @@ pub(crate) enum Emit {
     Dot,
     /// A picture
     Svg,
+    /// Graphs for Google's Model Explorer; beside OUT.json, OUT.bytes.json has the bytes as node data
+    ModelExplorer,
     /// A picture of layouts, `--emit=svg --layouts`
     #[value(skip)]
     Layouts,
@@ -262,7 +267,8 @@ pub(crate) enum Emit {
 
 impl Emit {
     /// The formats in the spelling of `--emit=`.
-    pub(crate) const NAMES: &str = "ir, json, hlo, stablehlo, linalg, onnx, pallas, dot and svg";
+    pub(crate) const NAMES: &str =
+        "ir, json, hlo, stablehlo, linalg, onnx, pallas, dot, svg and model-explorer";
 
     /// The format of a file with this extension; `Err` for an extension that no format has.
     pub(crate) fn of_extension(extension: Option<&str>) -> Result<Emit, &str> {
@@ -281,7 +287,7 @@ impl Emit {
     /// Returns whether the output is a drawing of the program.
     pub(crate) fn is_picture(self) -> bool {
         match self {
-            Emit::Dot | Emit::Svg | Emit::Layouts | Emit::Arena => true,
+            Emit::Dot | Emit::Svg | Emit::Layouts | Emit::Arena | Emit::ModelExplorer => true,
             Emit::Ir | Emit::Json | Emit::Hlo | Emit::StableHlo => false,
             Emit::Linalg | Emit::Onnx | Emit::Pallas => false,
         }
@@ -346,6 +352,21 @@ pub(crate) struct StatsArgs {
         requires = "estimate"
     )]
     pub(crate) sweep: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The pipeline is `default` without --pass.\n\nExamples:\n  optc report model.onnx -o report.html\n  optc report --target=tpu --free-boundary model.onnx -o report.html"
+)]
+pub(crate) struct ReportArgs {
+    /// The program: a file, or - for standard input
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// Where to write the page; standard output when left out or -
+    #[arg(short, long, value_name = "OUT.html")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -6,8 +6,8 @@ use crate::failure::{Failure, Status};
 use crate::filetest::{self, Outcome};
 use crate::streams::{Streams, Watched};
 use crate::{
-    bench, command_line, compare, explain, layout, logging, manual, reduce, rewrite, run, signals,
-    spec, stats, targets, terminal, test, verify,
+    bench, command_line, compare, explain, layout, logging, manual, reduce, report, rewrite, run,
+    signals, spec, stats, targets, terminal, test, verify,
 };
 use optc::Error;
 use std::ffi::OsString;
@@ -115,6 +115,7 @@ impl Main {
                 Some(paths) => compare::command(self, paths, args, streams),
                 None => stats::command(self, args, streams),
             },
+            Some(Command::Report(args)) => report::command(self, args, streams),
             Some(Command::Layout(args)) => layout::command(args, streams),
             Some(Command::Run(args)) => run::command(self, args, streams),
             Some(Command::Verify(args)) => verify::command(self, args, streams),

@@ -33,6 +33,7 @@ mod manual;
 mod model;
 mod part;
 mod reduce;
+mod report;
 mod rewrite;
 mod run;
 mod signals;

@@ -52,7 +52,8 @@ pub(crate) fn format_of(emit: Emit) -> Option<Format> {
         | Emit::Dot
         | Emit::Svg
         | Emit::Layouts
-        | Emit::Arena => None,
+        | Emit::Arena
+        | Emit::ModelExplorer => None,
     }
 }
 

@@ -20,7 +20,7 @@ use optc::{
 };
 use serde_json::json;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The result of a run of the command, for file tests.
 pub(crate) struct Rewritten {
@@ -222,7 +222,7 @@ fn format_of(args: &RewriteArgs) -> Result<Emit, Failure> {
 fn stage_of(args: &RewriteArgs, emit: Emit, stages: &[Stage]) -> Result<EmitStage, Failure> {
     match args.emit_stage {
         Some(_) if !emit.is_picture() => Err(Failure::usage(
-            "--emit-stage wants a picture: --emit=dot or --emit=svg",
+            "--emit-stage wants a picture: --emit=dot, svg or model-explorer",
         )),
         Some(stage) => Ok(stage),
         None if stages.is_empty() => Ok(EmitStage::After),
@@ -326,6 +326,7 @@ fn write_all(
         Some(written) => written,
         None => emitted(parts, emit, pass, streams)?,
     };
+    let node_data = node_data(parts, emit, args);
     let mut files: Vec<(&Path, &[u8])> = Vec::new();
     if let Some((path, certificate)) = &certificate {
         files.push((path, certificate.as_bytes()));
@@ -345,6 +346,11 @@ fn write_all(
         model::beside(part, output, &written.files)?;
     }
     files.extend(to_file.map(|path| (path, &written.bytes[..])));
+    files.extend(
+        node_data
+            .iter()
+            .map(|(path, text)| (&**path, text.as_bytes())),
+    );
     write_files(&files)?;
     if to_file.is_none() && explained.is_none() {
         streams.bytes(&written.bytes);
@@ -361,6 +367,21 @@ fn write_all(
         streams.print(&explained);
     }
     Ok(())
+}
+
+/// The bytes that operations move as node data for Model Explorer, and the file for it: beside `OUT.json` it is
+/// `OUT.bytes.json`. `None` for other formats and for standard output.
+fn node_data(
+    parts: &[Part],
+    (emit, stage): (Emit, EmitStage),
+    args: &RewriteArgs,
+) -> Option<(PathBuf, String)> {
+    let output = output_file(args).filter(|_| emit == Emit::ModelExplorer)?;
+    let data: Painter =
+        |title, states, registry| optc::to_model_explorer(title, states, registry).node_data;
+    let pass = args.compile.pass.as_deref();
+    let text = picture(data, &parts.iter().collect::<Vec<_>>(), stage, pass);
+    Some((output.with_extension("bytes.json"), text))
 }
 
 /// True if a summary of the result is printed.
@@ -503,6 +524,11 @@ fn texts(
             EmitStage::After,
             pass,
         ),
+        Emit::ModelExplorer => {
+            let graphs: Painter =
+                |title, states, registry| optc::to_model_explorer(title, states, registry).graphs;
+            picture(graphs, &parts.iter().collect::<Vec<_>>(), stage, pass)
+        }
         Emit::Svg => picture(optc::to_svg, &parts.iter().collect::<Vec<_>>(), stage, pass),
     })
 }

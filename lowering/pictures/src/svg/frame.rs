@@ -67,6 +67,8 @@ pub(crate) struct Stretch {
     pub(crate) to: (f64, f64),
     /// True if the piece ends at a box.
     pub(crate) arrow: bool,
+    /// The numbers of the children at which it starts and ends, if it does.
+    pub(crate) ends: [Option<usize>; 2],
 }
 
 #[derive(Clone, Debug)]
@@ -81,8 +83,10 @@ pub(crate) struct Block {
     pub(crate) width: f64,
     pub(crate) height: f64,
     pub(crate) shape: Shape,
-    ins: Vec<(usize, f64)>,
-    outs: Vec<(usize, f64)>,
+    /// The wires that enter it, each with its distance from the left edge.
+    pub(crate) ins: Vec<(usize, f64)>,
+    /// The wires that leave it, in the same way.
+    pub(crate) outs: Vec<(usize, f64)>,
 }
 
 /// Places the items of a whole function below its label.
@@ -92,14 +96,14 @@ pub(crate) fn function(graph: &Graph, items: &[Item], label: &str) -> Block {
 }
 
 /// Data about the whole graph that each layer needs.
-struct Places<'a> {
+pub(crate) struct Places<'a> {
     graph: &'a Graph,
     /// The wires that each node makes, without unused ones.
     makes: Vec<Vec<usize>>,
 }
 
 impl<'a> Places<'a> {
-    fn new(graph: &'a Graph) -> Places<'a> {
+    pub(crate) fn new(graph: &'a Graph) -> Places<'a> {
         let mut makes = vec![Vec::new(); graph.nodes.len()];
         let read = graph
             .wires
@@ -112,7 +116,8 @@ impl<'a> Places<'a> {
         Places { graph, makes }
     }
 
-    fn item(&self, item: &Item) -> Block {
+    /// A box, or a layer with its contents.
+    pub(crate) fn item(&self, item: &Item) -> Block {
         match item {
             Item::Node(node) => self.node(*node),
             Item::Group(group) => match &group.closed {
@@ -229,7 +234,7 @@ impl<'a> Places<'a> {
     }
 
     /// Places the items of a layer; `nodes` are all nodes in it, `None` for a whole function.
-    fn frame(&self, label: &str, items: &[Item], nodes: Option<&[usize]>) -> Block {
+    pub(crate) fn frame(&self, label: &str, items: &[Item], nodes: Option<&[usize]>) -> Block {
         let (ins, outs) = nodes.map_or((Vec::new(), Vec::new()), |n| self.boundary(n));
         let blocks: Vec<Block> = items.iter().map(|item| self.item(item)).collect();
         let cells = cells(&ins, &blocks, &outs);
@@ -250,6 +255,11 @@ impl<'a> Places<'a> {
                 cross: (piece.cross.0 + HEADER, piece.cross.1 + HEADER),
                 to: shifted(piece.to),
                 arrow: false,
+                ends: [piece.source, piece.target].map(|cell| {
+                    cell?
+                        .checked_sub(first)
+                        .filter(|&child| child < blocks.len())
+                }),
             };
             if piece.source.is_some_and(|cell| cell < first) {
                 wire.from.1 = 0.0;

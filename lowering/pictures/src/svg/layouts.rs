@@ -33,10 +33,11 @@ const TILE_GAP: f64 = 4.0;
 const HEAD: f64 = 68.0;
 
 /// The colours of the tiles of an operand, used cyclically.
-const TILE: [&str; 8] = [
+pub(crate) const TILE: [&str; 8] = [
     "#90caf9", "#ffcc80", "#a5d6a7", "#f48fb1", "#ce93d8", "#80deea", "#e6ee9c", "#bcaaa4",
 ];
-const FILLED: &str = "#90caf9";
+/// The colour of elements that come from nowhere else.
+const FILLED: usize = 0;
 
 /// The layouts of the last panel of a picture.
 #[must_use]
@@ -97,7 +98,7 @@ impl Page {
         self.heading(colours);
         for ((from, to), conversion) in found.conversions.iter().take(MOST) {
             self.say(&conversion.words(from, to), NOTE);
-            let tile = |e: &[u64]| Some(from.unit(from.layout.index(e)?));
+            let tile = |e: &[u64]| from.unit_of(e);
             let left = Shown::of(from, &[], &tile);
             let result = Shown::of(to, &[], &tile);
             let x = MARGIN + left.width() + 12.0;
@@ -165,7 +166,7 @@ impl Found {
                 let (from, to) = (data.operands.first(), data.results.first());
                 if let (true, Some(&from), Some(&to)) = (converts, from, to)
                     && let (Some(a), Some(b)) = (Memory::of(func, from), Memory::of(func, to))
-                    && a.layout.shape() == b.layout.shape()
+                    && a.converts_to(&b)
                 {
                     let all = found.conversions.entry((a, b)).or_default();
                     all.add(name(func, to), charge(op));
@@ -219,44 +220,19 @@ impl Conversion {
 
     /// A text about the bytes that they move, and about the tiles from which the first tile of the result is made.
     fn words(&self, from: &Memory, to: &Memory) -> String {
+        let names = listed(&self.names);
         let moved = match (self.bytes, self.constant) {
             (0, true) => "constants, at compile time".to_owned(),
             (bytes, true) => format!("moved {}, and constants", words::bytes(bytes)),
             (bytes, false) => format!("moved {}", words::bytes(bytes)),
         };
-        let mut units: BTreeSet<u64> = BTreeSet::new();
-        let (mut runs, mut count) = (0u64, 0u64);
-        let mut last: Option<u64> = None;
-        for p in 0..to.volume.min(to.layout.positions()).min(1 << 14) {
-            let at = to.layout.element_at(p);
-            let at = at.and_then(|e| from.layout.index(&e));
-            if let Some(at) = at {
-                count += 1;
-                units.insert(from.unit(at));
-                if last.is_none_or(|last| last + 1 != at) {
-                    runs += 1;
-                }
-            }
-            last = at;
-        }
-        let unit = |memory: &Memory| if memory.tiled { "tile" } else { "line" };
-        let s = |n: u64| if n == 1 { "" } else { "s" };
-        let from_units = units.len() as u64;
-        format!(
-            "{}: {moved}; the first {} of the result has {count} element{} of {from_units} {}{} of the operand, in {runs} run{}",
-            listed(&self.names),
-            unit(to),
-            s(count),
-            unit(from),
-            s(from_units),
-            s(runs),
-        )
+        format!("{names}: {moved}; {}", from.sources(to))
     }
 }
 
 /// A layout with its tile.
 #[derive(Clone)]
-struct Memory {
+pub(crate) struct Memory {
     ty: Arc<TensorType>,
     layout: Layout,
     /// The number of positions of a tile, or of a line if there are no tiles.
@@ -281,7 +257,7 @@ impl std::hash::Hash for Memory {
 
 impl Memory {
     /// `None` if sizes are unknown, or if there are no elements.
-    fn of(func: &Func, value: Value) -> Option<Memory> {
+    pub(crate) fn of(func: &Func, value: Value) -> Option<Memory> {
         let Type::Tensor(ty) = func.ty(value).clone() else {
             return None;
         };
@@ -302,6 +278,46 @@ impl Memory {
             ty,
             layout,
         })
+    }
+
+    /// True if a conversion may read this memory and write that one: both hold as many elements of the same indices.
+    pub(crate) fn converts_to(&self, to: &Memory) -> bool {
+        self.layout.shape() == to.layout.shape()
+    }
+
+    /// The tile, or the line, of each element of a tensor of the same shape.
+    pub(crate) fn unit_of(&self, element: &[u64]) -> Option<u64> {
+        Some(self.unit(self.layout.index(element)?))
+    }
+
+    /// A text about the tiles from which the first tile of a conversion's result is made.
+    pub(crate) fn sources(&self, to: &Memory) -> String {
+        let mut units: BTreeSet<u64> = BTreeSet::new();
+        let (mut runs, mut count) = (0u64, 0u64);
+        let mut last: Option<u64> = None;
+        for p in 0..to.volume.min(to.layout.positions()).min(1 << 14) {
+            let at = to.layout.element_at(p);
+            let at = at.and_then(|e| self.layout.index(&e));
+            if let Some(at) = at {
+                count += 1;
+                units.insert(self.unit(at));
+                if last.is_none_or(|last| last + 1 != at) {
+                    runs += 1;
+                }
+            }
+            last = at;
+        }
+        let unit = |memory: &Memory| if memory.tiled { "tile" } else { "line" };
+        let s = |n: u64| if n == 1 { "" } else { "s" };
+        let from_units = units.len() as u64;
+        format!(
+            "the first {} of the result has {count} element{} of {from_units} {}{} of the operand, in {runs} run{}",
+            unit(to),
+            s(count),
+            unit(self),
+            s(from_units),
+            s(runs),
+        )
     }
 
     /// The number of the tile, or of the line, at a position.
@@ -373,23 +389,28 @@ impl Memory {
 }
 
 /// A line that is drawn.
-struct Strip {
+pub(crate) struct Strip {
     /// The number of its tile.
-    tile: u64,
-    /// Ranges of positions in the line with their colours; padding has none.
-    stretches: Vec<(u64, u64, Option<&'static str>)>,
+    pub(crate) tile: u64,
+    /// Ranges of positions in the line with their colours, which are indices in [`TILE`]; padding has none.
+    pub(crate) stretches: Vec<(u64, u64, Option<usize>)>,
 }
 
 /// A memory that is drawn.
-struct Shown {
-    lines: Vec<String>,
-    strips: Vec<Strip>,
-    line: u64,
+pub(crate) struct Shown {
+    pub(crate) lines: Vec<String>,
+    pub(crate) strips: Vec<Strip>,
+    /// The number of positions in a line.
+    pub(crate) line: u64,
 }
 
 impl Shown {
     /// `source` gives the tile from which an element comes; it determines the colour.
-    fn of(memory: &Memory, names: &[String], source: &dyn Fn(&[u64]) -> Option<u64>) -> Shown {
+    pub(crate) fn of(
+        memory: &Memory,
+        names: &[String],
+        source: &dyn Fn(&[u64]) -> Option<u64>,
+    ) -> Shown {
         let mut lines = Vec::new();
         if !names.is_empty() {
             lines.push(words::cut(&listed(names), 60));
@@ -411,7 +432,7 @@ impl Shown {
             let mut stretches = Vec::new();
             for p in from..to {
                 let colour = memory.layout.element_at(p).map(|e| match source(&e) {
-                    Some(tile) => TILE[usize::try_from(tile % 8).unwrap_or(0)],
+                    Some(tile) => usize::try_from(tile % 8).unwrap_or(0),
                     None => FILLED,
                 });
                 match stretches.last_mut() {
@@ -449,7 +470,7 @@ impl Shown {
     }
 
     /// Returns whether some tile has several lines.
-    fn tiled(&self) -> bool {
+    pub(crate) fn tiled(&self) -> bool {
         self.strips
             .windows(2)
             .any(|pair| pair[0].tile == pair[1].tile)
@@ -479,8 +500,8 @@ impl Shown {
             for &(from, to, colour) in stretches {
                 let corner = (at.0 + 10.0 + from as f64 * unit, y);
                 let size = ((to - from) as f64 * unit, STRIP.1 - 0.6);
-                let strip =
-                    rectangle(corner, size, 0.0).set("fill", colour.unwrap_or("url(#padding)"));
+                let fill = colour.map_or("url(#padding)", |colour| TILE[colour]);
+                let strip = rectangle(corner, size, 0.0).set("fill", fill);
                 group = group.add(strip);
             }
             y += STRIP.1;

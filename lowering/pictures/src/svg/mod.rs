@@ -9,10 +9,10 @@
 mod align;
 pub mod arena;
 mod draw;
-mod frame;
+pub(crate) mod frame;
 mod layered;
 pub mod layouts;
-mod nest;
+pub(crate) mod nest;
 mod text;
 pub mod tiles;
 

@@ -92,6 +92,55 @@ fn close_named(graph: &Graph, items: &mut [Item], around: &str, names: &BTreeSet
     }
 }
 
+/// All layers of a graph, none of them closed. Rows of very many items are divided into layers in program order.
+pub(crate) fn layers(graph: &Graph) -> Vec<Item> {
+    let all: Vec<usize> = (0..graph.nodes.len()).collect();
+    let mut items = Nesting::new(graph).split(&all, 0);
+    divide_rows(graph, &mut items);
+    items
+}
+
+/// Divides layers of very many items, and the layers that this makes.
+fn divide_rows(graph: &Graph, items: &mut Vec<Item>) {
+    for item in items.iter_mut() {
+        if let Item::Group(group) = item {
+            divide_rows(graph, &mut group.items);
+        }
+    }
+    while MOST_ITEMS < items.len() {
+        let length = items.len().div_ceil(MOST_ITEMS / 2);
+        let before = items.len();
+        *items = in_runs(graph, std::mem::take(items), length);
+        if items.len() == before {
+            break;
+        }
+    }
+}
+
+/// Arguments and results stay apart unless there are too many of them.
+fn in_runs(graph: &Graph, items: Vec<Item>, length: usize) -> Vec<Item> {
+    let is_port = |item: &Item| item.nodes().iter().all(|&n| !graph.nodes[n].is_op());
+    let apart = items.iter().filter(|item| is_port(item)).count() <= MOST_ITEMS / 2;
+    let (ports, rest): (Vec<Item>, Vec<Item>) =
+        items.into_iter().partition(|item| apart && is_port(item));
+    let is_arg = |item: &Item| {
+        item.nodes()
+            .iter()
+            .all(|&n| graph.nodes[n].reads.is_empty())
+    };
+    let (mut found, results): (Vec<Item>, Vec<Item>) = ports.into_iter().partition(is_arg);
+    let mut rest = rest.into_iter().peekable();
+    while rest.peek().is_some() {
+        let mut part: Vec<Item> = rest.by_ref().take(length).collect();
+        match part.len() {
+            1 => found.append(&mut part),
+            _ => found.push(Item::Group(Group::run(graph, part))),
+        }
+    }
+    found.extend(results);
+    found
+}
+
 /// The boxes of a graph, and notes about omissions. The layers with the names `also` are closed too.
 pub(crate) fn nest(graph: &Graph, also: &BTreeSet<String>) -> (Vec<Item>, Vec<String>) {
     let mut nesting = Nesting::new(graph);
@@ -440,6 +489,34 @@ impl Structures {
 }
 
 impl Group {
+    /// A layer of adjacent items, named after the first and the last operation.
+    fn run(graph: &Graph, items: Vec<Item>) -> Group {
+        let inside = items.iter().flat_map(|item| item.nodes().iter().copied());
+        let mut nodes: Vec<usize> = inside.collect();
+        nodes.sort_unstable();
+        let title = |n: Option<&usize>| n.map_or("", |&n| &*graph.nodes[n].title);
+        Group {
+            label: format!("{} … {}", title(nodes.first()), title(nodes.last())),
+            items,
+            nodes,
+            closed: None,
+            repeats: None,
+        }
+    }
+
+    /// The same layer, closed and without its items.
+    pub(crate) fn shut(&self, graph: &Graph) -> Group {
+        let mut shut = Group {
+            label: self.label.clone(),
+            items: Vec::new(),
+            nodes: self.nodes.clone(),
+            closed: None,
+            repeats: None,
+        };
+        shut.close(graph, None);
+        shut
+    }
+
     fn close(&mut self, graph: &Graph, first: Option<String>) {
         let totals = Totals::of(self.nodes.iter().map(|&n| &graph.nodes[n]));
         self.closed = Some(closed_lines(first, totals));
@@ -608,20 +685,8 @@ fn join_rows(graph: &Graph, items: &mut Vec<Item>) -> usize {
     let mut rest = rest.into_iter().peekable();
     while rest.peek().is_some() {
         let part: Vec<Item> = rest.by_ref().take(length).collect();
-        let mut nodes: Vec<usize> = part
-            .iter()
-            .flat_map(|i| i.nodes().iter().copied())
-            .collect();
-        nodes.sort_unstable();
-        count += nodes.len();
-        let title = |n: Option<&usize>| n.map_or("", |&n| &*graph.nodes[n].title);
-        let mut group = Group {
-            label: format!("{} … {}", title(nodes.first()), title(nodes.last())),
-            items: Vec::new(),
-            nodes,
-            closed: None,
-            repeats: None,
-        };
+        let mut group = Group::run(graph, part);
+        count += group.nodes.len();
         group.close(graph, None);
         items.push(Item::Group(group));
     }
