@@ -95,15 +95,14 @@ pub enum Source {
     },
 }
 
-/// An operand that is right up to a factor for each row, as an operation accumulates it.
+/// A value that is computed online, right up to a factor for each row, as an operation accumulates it or a value that is
+/// proportional to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rescale {
     /// The operation that computes it.
     pub op: Op,
-    /// The value.
-    pub value: Value,
-    /// The dimension of the accumulated result for each of its dimensions
-    /// ([`kept`](optc_ir::op::iteration_domain::IterationDomain::kept)).
+    /// The dimension of the accumulated result for each dimension of that operation's result; `None` for the axis and for
+    /// extents of 1 ([`kept`](optc_ir::op::iteration_domain::IterationDomain::kept)).
     pub kept: Vec<Option<usize>>,
 }
 

@@ -324,6 +324,32 @@ impl Expr {
         }
     }
 
+    /// Returns whether the number is proportional to an operand: a factor of the operand is a factor of the number.
+    #[must_use]
+    pub fn is_proportional_to(&self, operand: usize) -> bool {
+        let of = |part: &Expr| part.is_proportional_to(operand);
+        match self {
+            Expr::Operand(i) => *i == operand,
+            Expr::Number(x) => *x == 0.0,
+            Expr::Unary(function, x) => *function == Unary::Neg && of(x),
+            Expr::Cast(to, x) => to.is_float() && of(x),
+            Expr::Compare(..) => false,
+            Expr::Select(parts) => {
+                let [cond, yes, no] = &**parts;
+                !cond.reads(operand) && of(yes) && of(no)
+            }
+            Expr::Binary(function, parts) => {
+                let [a, b] = &**parts;
+                match function {
+                    Binary::Add | Binary::Sub => of(a) && of(b),
+                    Binary::Mul => (of(a) && !b.reads(operand)) || (of(b) && !a.reads(operand)),
+                    Binary::Div => of(a) && !b.reads(operand),
+                    _ => false,
+                }
+            }
+        }
+    }
+
     /// The element type of the result, for operands of these types. `None` if it is undetermined: a constant may have
     /// any type, and an operand may be missing.
     #[must_use]

@@ -400,6 +400,28 @@ impl IterationDomain {
         Some(out)
     }
 
+    /// For each dimension of an operand, its position in the only result; `None` for extents of 1. The function returns
+    /// `None` unless every other dimension of the operand is a dimension of the result, step by step.
+    #[must_use]
+    pub fn passed(&self, operand: usize) -> Option<Vec<Option<usize>>> {
+        let [result] = self.results.as_slice() else {
+            return None;
+        };
+        let position = |index: &IndexExpr| {
+            let IndexExpr::Sum { terms, offset: 0 } = index else {
+                return None;
+            };
+            match terms.as_slice() {
+                [] => Some(None),
+                &[(id, 1)] if self.loops[id].kind == LoopKind::Parallel => {
+                    Some(Some(result.iter().position(|i| i == index)?))
+                }
+                _ => None,
+            }
+        };
+        self.operands.get(operand)?.iter().map(position).collect()
+    }
+
     /// The position, among the reduction loops, of the loop along a dimension of an operand.
     #[must_use]
     pub fn reduction_along(&self, operand: usize, dim: usize) -> Option<usize> {

@@ -108,6 +108,18 @@ impl Registry {
     pub fn expression(&self, op: &OpRef<'_>) -> Option<Expr> {
         self.get(op.name)?.expression(op)
     }
+    /// Returns whether the results of an operation are proportional to an operand: it scales or casts the elements, or
+    /// moves them alone.
+    #[must_use]
+    pub fn is_proportional(&self, op: &OpRef<'_>, operand: usize) -> bool {
+        match self.expression(op) {
+            Some(expression) => expression.is_proportional_to(operand),
+            None => {
+                let converts = self.structure(op.name) == Structure::Convert;
+                operand == 0 && (converts || self.rearrangement(op).is_ok())
+            }
+        }
+    }
     /// The composition of an operation that reduces along dimensions of its first operand.
     #[must_use]
     pub fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {

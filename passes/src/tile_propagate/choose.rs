@@ -10,6 +10,7 @@ use crate::tile_propagate::cost::{Cost, bytes_moved, cost, in_turn, work_untiled
 use crate::tile_propagate::legal::{check, check_order, widen};
 use crate::tile_propagate::limits::{ENOUGH_PARALLEL, Limits};
 use crate::tile_propagate::local::{Local, LocalSource};
+use crate::tile_propagate::online::{OnlineCut, online_cut};
 use optc_tile::Tiling;
 use optc_tile::{Axis, Expr, OpTile, Order, Part, Span, Steps, Tile};
 use rustc_hash::FxBuildHasher;
@@ -37,8 +38,9 @@ struct CutSite {
     sizes: Vec<u64>,
     /// More block sizes, ascending, for a group that cannot be kept whole.
     fine: Vec<u64>,
-    /// The operation that is computed online along the same part: a softmax that the sum reads.
-    online: Option<usize>,
+    /// The operation that is computed online along the same part, a softmax that the sum reads, and the other sums that
+    /// read it.
+    online: Option<OnlineCut>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -504,15 +506,17 @@ impl Search<'_> {
                     Order::Parallel
                 }
                 Which::Sum(which) => {
-                    let reduce = &mut given[place.op].reduce;
-                    if reduce.is_empty() {
-                        let domain = &self.local.ops[place.op].kind.domain;
-                        let all = domain.reductions().map(|(_, n, _)| Span::whole(n));
-                        reduce.extend(all);
+                    let others = place.online.iter().flat_map(|cut| cut.sums.iter().copied());
+                    for (op, which) in std::iter::once((place.op, which)).chain(others) {
+                        let reduce = &mut given[op].reduce;
+                        if reduce.is_empty() {
+                            let domain = &self.local.ops[op].kind.domain;
+                            reduce.extend(domain.reductions().map(|(_, n, _)| Span::whole(n)));
+                        }
+                        reduce[which] = span.clone();
                     }
-                    reduce[which] = span.clone();
-                    if let Some(from) = place.online {
-                        given[from].reduce = vec![span];
+                    if let Some(cut) = &place.online {
+                        given[cut.op].reduce = vec![span];
                     }
                     Order::Arbitrary
                 }
@@ -728,7 +732,12 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<CutSite> {
             for list in [&mut sizes, &mut fine] {
                 list.retain(|&size| extent.div_ceil(size) <= MOST_PARTS);
             }
-            if LEAST_SUM <= extent && sums < MAX_SUMS && 1 < sizes.len() {
+            let known = |place: &CutSite| {
+                let mut cuts = place.online.iter().flat_map(|cut| &cut.sums);
+                cuts.any(|&sum| sum == (at, which))
+            };
+            let joined = places.iter().any(known);
+            if LEAST_SUM <= extent && sums < MAX_SUMS && 1 < sizes.len() && !joined {
                 sums += 1;
                 places.push(CutSite {
                     op: at,
@@ -736,36 +745,12 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<CutSite> {
                     extent,
                     sizes,
                     fine,
-                    online: online(local, at, which),
+                    online: online_cut(local, (at, which)),
                 });
             }
         }
     }
     places
-}
-
-/// The softmax that a sum alone reads, along the axis that the sum accumulates over. It can be computed online, along
-/// the parts of the sum.
-fn online(local: &Local, at: usize, which: usize) -> Option<usize> {
-    let domain = &local.ops[at].kind.domain;
-    let sources = local.ops[at].operands.iter().enumerate();
-    sources
-        .filter_map(|(i, source)| match *source {
-            LocalSource::Inside(from, 0) => Some((i, from)),
-            _ => None,
-        })
-        .find(|&(i, from)| {
-            let op = &local.ops[from];
-            let reads = |s: &&LocalSource| matches!(**s, LocalSource::Inside(f, _) if f == from);
-            let users = local.ops.iter().flat_map(|o| &o.operands);
-            let alone = users.filter(reads).count() == 1 && !op.live_out[0];
-            let along = op.kind.domain.online_dim();
-            alone
-                && along.is_some_and(|dim| {
-                    domain.reduction_along(i, dim) == Some(which) && domain.kept(i, dim).is_some()
-                })
-        })
-        .map(|(_, from)| from)
 }
 
 /// Block sizes, ascending, in two lists.

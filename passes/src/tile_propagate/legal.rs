@@ -47,9 +47,10 @@ pub(crate) fn check(
 ) -> Result<(), (Option<usize>, String)> {
     let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
     let completion = completion(local, given, &grid);
+    let online = online(local, given);
     for (at, op) in local.ops.iter().enumerate() {
         let pieces = &carried.results[at];
-        if 1 < pieces.len() && (is_online(local, given, at) || reads_online(local, given, at)) {
+        if 1 < pieces.len() && online[at] {
             let reason = "it is computed online, and readers need several parts of it".to_owned();
             return Err((Some(at), reason));
         }
@@ -124,15 +125,19 @@ fn completion(local: &Local, given: &[Given], grid: &[u64]) -> Vec<Completion> {
     all
 }
 
-/// Returns whether the operation is computed online, part by part of its axis.
-fn is_online(local: &Local, given: &[Given], at: usize) -> bool {
-    local.ops[at].kind.domain.online().is_some() && !given[at].reduce.is_empty()
-}
-
-/// Returns whether the operation reads a result that is computed online.
-fn reads_online(local: &Local, given: &[Given], at: usize) -> bool {
-    let mut sources = local.ops[at].operands.iter();
-    sources.any(|s| matches!(*s, LocalSource::Inside(from, _) if is_online(local, given, from)))
+/// For each operation, whether it is computed online, part by part of its axis, or reads a result that is, directly or
+/// through others up to a sum.
+fn online(local: &Local, given: &[Given]) -> Vec<bool> {
+    let mut online: Vec<bool> = Vec::with_capacity(local.ops.len());
+    let is_cut = |at: usize| !given[at].reduce.is_empty();
+    let is_online = |at: usize| local.ops[at].kind.domain.online().is_some();
+    for (at, op) in local.ops.iter().enumerate() {
+        let streams = |from: usize| online[from] && (is_online(from) || !is_cut(from));
+        let mut sources = op.operands.iter();
+        let reads = sources.any(|s| matches!(*s, LocalSource::Inside(from, _) if streams(from)));
+        online.push((is_online(at) && is_cut(at)) || reads);
+    }
+    online
 }
 
 /// Checks that programs that write one block run directly after one another, and that no axis runs inside of a sum's

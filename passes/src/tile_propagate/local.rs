@@ -20,6 +20,8 @@ pub(crate) struct Kind {
     pub(crate) results: Vec<Shape>,
     /// True if it moves nothing by itself: its result is the operand under another name.
     pub(crate) free: bool,
+    /// For each operand, whether the results are proportional to it.
+    pub(crate) proportional: Vec<bool>,
     /// True if it changes a layout and nothing else.
     pub(crate) converts: bool,
     /// True if it computes: it is neither a source of data nor a call, whose callee is counted by itself.
@@ -115,6 +117,9 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
         operands: operands.unwrap_or_default(),
         results: results.unwrap_or_default(),
         free: view,
+        proportional: (0..data.operands.len())
+            .map(|i| registry.is_proportional(&op_ref, i))
+            .collect(),
         converts: structure == Structure::Convert,
         computes,
         stored_data: structure == Structure::Constant,

@@ -36,7 +36,8 @@
 //! 3. A group never depends on a value that depends on the group.
 //!
 //! # Not done
-//! The rows of a norm stay whole. The rows of a softmax stay whole unless a single product alone reads it. An operation
+//! The rows of a norm stay whole. The rows of a softmax stay whole unless products alone read it, directly or through
+//! operations that scale, cast or move its elements. An operation
 //! with unknown sizes, or without declared loops, stays outside of groups.
 //!
 //! # Cost
@@ -57,6 +58,7 @@ mod groups;
 mod legal;
 mod limits;
 mod local;
+mod online;
 mod report;
 mod stored;
 

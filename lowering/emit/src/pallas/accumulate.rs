@@ -77,15 +77,18 @@ impl Writer<'_> {
         of: &Rescale,
         name: impl Fn(&Online) -> String,
     ) -> Result<String, Reason> {
-        let Rescale { value, kept, .. } = of;
-        let online = self.online.get(value);
+        let Rescale { op, kept } = of;
+        let value = self.cx.func.ops[*op].results[0];
+        let online = self.online.get(&value);
         let online =
             online.ok_or("it reads a value that is computed only at the last step of a sum")?;
         let result = &member.part.results[0].0;
-        let operand = member.operands.iter().find(|o| o.value == *value);
-        let read = operand.ok_or("it does not read what is computed online")?;
-        let read = rows_of(&read.tile, online.axis);
-        let mut sizes = self.cx.shape(*value)?;
+        let span = |(d, at): (usize, &Option<usize>)| match *at {
+            Some(at) if d != online.axis => result[at].clone(),
+            _ => Span::whole(1),
+        };
+        let read = Tile(kept.iter().enumerate().map(span).collect());
+        let mut sizes = self.cx.shape(value)?;
         sizes[online.axis] = 1;
         let (have, text) = (online.rows.clone(), name(online));
         let mut text = self.part(&text, &have, &read, &sizes)?;
