@@ -1,4 +1,5 @@
-//! Gives every rearrangement one spelling, and removes dead and duplicate operations.
+//! Gives every rearrangement one spelling, raises operations that are written in parts, and removes dead and duplicate
+//! operations.
 //!
 //! ```ir before
 //! %0 = "hbir.unsqueeze"(%x) <{axes = [0]}> : (tensor<2x3xf32>) -> tensor<1x2x3xf32>
@@ -15,13 +16,19 @@
 //! # Soundness
 //! 1. Each rule is an equation, which is matched as it is written. Two rules are code: their right sides depend on labels.
 //! 2. A size that a type leaves open is written where a shape rule determines it.
+//! 3. A softmax, a norm or a gate in parts becomes one operation (`raise`) where its numbers are those of the parts, within
+//!    the tolerance of the element type.
 //!
 //! # Not done
-//! Arithmetic is not simplified.
+//! Other arithmetic is not simplified. A softmax without its maximum stays as it is, as its exponentials may overflow. So
+//! does a norm whose variance is the mean of squares less the square of the mean, as the difference may cancel, and a norm
+//! over other axes than the last ones. A rotary embedding in parts stays: nothing states that the halves of its cosines
+//! are equal. Parts with other readers stay.
 //!
 //! # Cost
 //! Linear in operations. Every rule that fires makes the chain of rearrangements shorter, moves a merge behind the next
-//! operation, or replaces an operation by operations that no rule replaces again.
+//! operation, or replaces an operation by operations that no rule replaces again. Rules that raise read the function again
+//! after they fired, at most a few times.
 //!
 //! # Neighbours
 //! Run before `view-fold`.
@@ -31,6 +38,7 @@
 
 mod merges;
 mod named;
+mod raise;
 
 use crate::codes;
 use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase, RuleInfo};
@@ -103,6 +111,15 @@ impl Pass for Canonicalize {
         let effects = Effects::of_module(module, &cx.registry);
         for func in &mut module.funcs {
             changed |= sweep(func, &effects);
+            for _ in 0..RAISE_LIMIT {
+                if !raise::raise(func, &cx.registry) {
+                    break;
+                }
+                changed = true;
+                rewrite(func, cx, &by_root)?;
+                share(func, &cx.registry);
+                sweep(func, &effects);
+            }
         }
         Ok(Changed::from(changed).into())
     }
@@ -159,6 +176,9 @@ type ByRoot = IndexMap<String, Vec<Tried>>;
 
 /// The number of rewrites of one input operation after which it is left alone. Chains of rules are shorter than this.
 const REWRITE_LIMIT: usize = 64;
+
+/// The most times that a function is read to raise operations. A norm takes three: itself, its scale and its bias.
+const RAISE_LIMIT: usize = 16;
 
 /// Applies local rules from the first operation to the last. Returns whether any fired.
 fn rewrite(func: &mut Func, cx: &PassContext, rules: &ByRoot) -> Result<bool, Box<Diagnostic>> {
@@ -555,7 +575,13 @@ const RULES: &[Rule] = &[
 #[must_use]
 pub fn builtin_rules() -> Vec<RuleInfo<'static>> {
     let coded = RULES.iter().map(|rule| rule.info);
-    EQUATIONS.iter().copied().chain(coded).collect()
+    let raises = raise::RAISES.iter().map(|rule| rule.info);
+    EQUATIONS
+        .iter()
+        .copied()
+        .chain(coded)
+        .chain(raises)
+        .collect()
 }
 
 fn local_rules() -> Vec<Arc<dyn LocalRule>> {
