@@ -20,6 +20,7 @@ mod props;
 mod quantized;
 mod reduce;
 mod remarks;
+mod report;
 mod sandwiches;
 mod shared_values;
 mod special;

@@ -9,7 +9,7 @@ use optc_check::{Item, Source, items};
 use optc_ir::diag::position;
 use optc_ir::{Diagnostic, Module, Op, Structure, memory};
 use optc_passes::name_of;
-use optc_passes::view_fold::{Conversion, Reason};
+use optc_passes::view_fold::{Conversion, Proof, Reason};
 use optc_pictures::picture::{Panel, Picture};
 use optc_pictures::report::{self, Annex, Cost, Figure, Padding, Remark, Report};
 use optc_tile::GROUPS;
@@ -133,11 +133,18 @@ impl Answer {
             ));
         }
         if let Some(fold) = self.folded() {
+            let bound = report::bytes(fold.lower_bound_bytes);
             figures.push(Figure {
-                name: "Lower bound".to_owned(),
-                before: String::new(),
-                after: report::bytes(fold.lower_bound_bytes),
-                note: fold.proof.name().replace('_', " "),
+                name: "With padding".to_owned(),
+                before: report::bytes(fold.bytes_before),
+                after: report::bytes(fold.bytes_after),
+                note: match fold.proof {
+                    Proof::Optimal => "proved optimal".to_owned(),
+                    Proof::OptimalInCandidates => {
+                        format!("at least {bound}, best of the candidates")
+                    }
+                    Proof::Bound => format!("at least {bound}"),
+                },
             });
         }
         figures.push(Figure {
@@ -202,7 +209,7 @@ impl Answer {
             .iter()
             .find(|d| self.is_about(d, func, op, kind));
         let notes = remark.into_iter().flat_map(|diag| &diag.notes);
-        notes.map(|note| ("It stays:", note.clone())).collect()
+        notes.map(|note| ("Why it stays", note.clone())).collect()
     }
 
     /// True if a remark is about a copy, a repetition or a rearrangement of the result.
@@ -285,17 +292,14 @@ fn explain(conversion: &Conversion, cost: &mut Cost) {
             cost.reasons.push((heading, text.clone()));
         }
     };
-    say("Its present order is fixed by", &conversion.forced_by);
+    say("Present order fixed by", &conversion.forced_by);
+    say("Order of the readers fixed by", &conversion.wanted_by);
     say(
-        "The order that its readers need is fixed by",
-        &conversion.wanted_by,
-    );
-    say(
-        "It stays:",
+        "Why it stays",
         &conversion.reason.as_ref().map(ToString::to_string),
     );
     for line in &conversion.left_out {
-        say("Left out:", &Some(line.clone()));
+        say("Forms left out", &Some(line.clone()));
     }
     cost.removed_by = match &conversion.reason {
         Some(Reason::Pinned { options, .. }) => options

@@ -313,3 +313,33 @@ fn what_survives_stands_at_one_height() {
         }
     }
 }
+
+#[test]
+fn a_report_is_a_page() {
+    let folder = Folder::new("report");
+    let input = folder.write("a.ir", TRANSPOSE);
+    optc(&["report", &input, "-o", &folder.path("a.html")]).ok();
+    let text = folder.read("a.html");
+    assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
+    assert!(text.contains("<title>a.ir</title>"), "{text}");
+    let printed = optc_with(&["report", "--pass=view-fold", "-"], TRANSPOSE).ok();
+    assert!(printed.contains("target cpu · view-fold"), "{printed}");
+}
+
+#[test]
+fn node_data_is_beside_the_graphs_for_model_explorer() {
+    let folder = Folder::new("explorer");
+    let input = folder.write("a.ir", TRANSPOSE);
+    optc(&[
+        "--emit=model-explorer",
+        &input,
+        "-o",
+        &folder.path("a.json"),
+    ])
+    .ok();
+    let text = folder.read("a.json");
+    assert!(text.contains("\"namespace\":\"@main as it is\""), "{text}");
+    let data = folder.read("a.bytes.json");
+    assert!(data.contains("\"1\":{\"value\":48}"), "{data}");
+    assert_eq!(folder.files(), ["a.bytes.json", "a.ir", "a.json"]);
+}

@@ -28,6 +28,14 @@ impl Html {
         self
     }
 
+    /// The name of an operation, which may break into lines after a slash.
+    pub(crate) fn name(&mut self, name: &str) -> &mut Html {
+        for part in name.split_inclusive('/') {
+            self.text(part).raw("<wbr>");
+        }
+        self
+    }
+
     /// An element with a class and a text.
     pub(crate) fn element(&mut self, tag: &str, class: &str, text: &str) -> &mut Html {
         self.raw("<").raw(tag);

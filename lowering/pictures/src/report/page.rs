@@ -5,9 +5,10 @@ use crate::report::scene::Scene;
 use crate::report::{Annex, Cost, Report};
 use crate::svg;
 use crate::words;
+use indexmap::IndexMap;
 use optc_ir::Func;
 use optc_ir::text::value_names;
-use optc_tile::{GROUPS, Plan};
+use optc_tile::Plan;
 
 /// The largest number of rows of a table.
 const MOST_ROWS: usize = 200;
@@ -119,35 +120,44 @@ fn costs(page: &mut Html, report: &Report<'_>, mut all: Vec<&Cost>, scene: &Scen
     if layouts {
         page.raw("<th>From</th><th>To</th>");
     }
-    page.raw("<th>Why it stays</th><th>Removed by</th></tr></thead>\n<tbody>");
+    page.raw("<th>Why it stays</th>");
+    let removed = all.iter().any(|cost| !cost.removed_by.is_empty());
+    page.raw(if removed { "<th>Removed by</th>" } else { "" });
+    page.raw("</tr></thead>\n<tbody>");
     let module = report.picture.panels.last().map(|panel| panel.module);
     for cost in all.iter().take(MOST_ROWS) {
         let func = module.and_then(|module| module.funcs.get(cost.func));
         row(page, scene.box_of(cost.op).map(|b| format!("n{b}")));
         bytes(page, cost.bytes);
-        page.raw("<td>").text(cost.kind);
+        page.raw("<td class=\"what\">").text(cost.kind);
         if let Some(func) = func {
             let title = words::last_name(&func.ops[cost.op].loc);
             let title = title.unwrap_or_else(|| words::op_name(&func.ops[cost.op].name).to_owned());
-            page.raw("<br>").element("code", "", &title);
+            page.raw("<br><code>").name(&title).raw("</code>");
         }
         page.raw("</td>");
         if layouts {
             let [from, to] = cost.layouts.clone().unwrap_or_default();
-            page.raw("<td>").element("code", "", &from).raw("</td>");
-            page.raw("<td>").element("code", "", &to).raw("</td>");
+            for layout in [from, to] {
+                page.raw("<td class=\"layout\">");
+                page.element("code", "", &layout).raw("</td>");
+            }
         }
         page.raw("<td>");
         for (i, (heading, text)) in cost.reasons.iter().enumerate() {
             page.raw(if i == 0 { "" } else { "<br>" });
-            page.element("i", "", heading).raw(" ").text(text);
+            page.element("i", "", heading).raw("<i>:</i> ").text(text);
         }
-        page.raw("</td><td>");
-        for (i, option) in cost.removed_by.iter().enumerate() {
-            page.raw(if i == 0 { "" } else { "<br>" });
-            page.element("code", "", option);
+        page.raw("</td>");
+        if removed {
+            page.raw("<td>");
+            for (i, option) in cost.removed_by.iter().enumerate() {
+                page.raw(if i == 0 { "" } else { "<br>" });
+                page.element("code", "", option);
+            }
+            page.raw("</td>");
         }
-        page.raw("</td></tr>\n");
+        page.raw("</tr>\n");
     }
     page.raw("</tbody></table>\n");
     rest(page, all.len());
@@ -229,68 +239,85 @@ fn tiles(page: &mut Html, annex: &Annex<'_>) {
             return;
         }
     };
-    for panel in picture.panels.iter().rev().take(1) {
-        for func in &panel.module.funcs {
-            if func.attrs.get(GROUPS).is_some()
-                && let Ok(Some(plan)) = Plan::read(func)
-            {
-                loops(page, func, &plan);
+    let Some(panel) = picture.panels.last() else {
+        return;
+    };
+    page.element("p", "none", "Loops of programs around the operations of each group, with the part of its result that each computes; the picture shows the same.");
+    let mut pictures: IndexMap<_, _> = svg::tiles::groups(panel.module, panel.registry)
+        .into_iter()
+        .collect();
+    let mut is_first = true;
+    for (at, func) in panel.module.funcs.iter().enumerate() {
+        let Ok(Some(plan)) = Plan::read(func) else {
+            continue;
+        };
+        for (number, group) in plan.groups.iter().enumerate() {
+            if group.ops.is_empty() {
+                continue;
             }
-        }
-        match svg::tiles::write(&picture.title, panel.module, panel.registry) {
-            Some(drawn) => drawing(page, &drawn),
-            None => {
-                page.element("p", "none", "The tiles are not drawn: sizes are unknown.");
+            let grid = group
+                .grid()
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>();
+            let grid = match grid.is_empty() {
+                true => "one program".to_owned(),
+                false => format!("{} programs", grid.join(" × ")),
+            };
+            let count = group.ops.len();
+            let heading = format!("@{} group {number}: {count} operations, {grid}", func.name);
+            page.raw(if is_first {
+                "<details open>"
+            } else {
+                "<details>"
+            });
+            page.element("summary", "", &heading)
+                .raw("<div class=\"group\">");
+            is_first = false;
+            loops(page, func, &plan, number);
+            match pictures.swap_remove(&(at, number)) {
+                Some(drawn) => drawing(page, &drawn),
+                None => {
+                    page.element(
+                        "p",
+                        "none",
+                        "Not drawn: sizes are unknown, or there are very many values.",
+                    );
+                }
             }
+            page.raw("</div></details>\n");
         }
     }
 }
 
-/// Each group as nested loops around its operations with their tiles.
-fn loops(page: &mut Html, func: &Func, plan: &Plan) {
-    let names = value_names(func);
-    for (number, group) in plan.groups.iter().enumerate() {
-        if group.ops.is_empty() {
-            continue;
-        }
-        let heading = format!(
-            "@{} group {number}: {} operations",
-            func.name,
-            group.ops.len()
-        );
-        page.raw("<details open>")
-            .element("summary", "", &heading)
-            .raw("<pre>");
-        let mut depth = String::new();
-        for (axis, steps) in group.axes.iter().enumerate() {
-            let order = steps.order.word();
-            page.text(&format!(
-                "{depth}for g{axis} in 0..{} ({order})\n",
-                steps.extent
-            ));
-            depth.push_str("  ");
-        }
-        for &op in &group.ops {
-            let data = &func.ops[op];
-            let results = data.results.iter().map(|v| names.get(v).map_or("", |n| n));
-            let results: Vec<String> = results.map(|name| format!("%{name}")).collect();
-            let mut line = format!(
-                "{depth}{} = {}",
-                results.join(", "),
-                words::op_name(&data.name)
-            );
-            if let Some(tile) = plan.tiles.get(&op) {
-                let tiles = tile.results.iter().map(ToString::to_string);
-                line = format!("{line}  {}", tiles.collect::<Vec<_>>().join(" "));
-                if !tile.reduce.is_empty() {
-                    let cut = tile.reduce.iter().map(ToString::to_string);
-                    line = format!("{line}  sum over {}", cut.collect::<Vec<_>>().join(", "));
-                }
-            }
-            page.text(&line).raw("\n");
-        }
-        page.raw("</pre></details>\n");
+/// A group as nested loops around its operations with their tiles.
+fn loops(page: &mut Html, func: &Func, plan: &Plan, number: usize) {
+    let (names, group) = (value_names(func), &plan.groups[number]);
+    page.raw("<pre>");
+    let mut depth = String::new();
+    for (axis, steps) in group.axes.iter().enumerate() {
+        let (extent, order) = (steps.extent, steps.order.word());
+        page.text(&format!("{depth}for g{axis} in 0..{extent} ({order})\n"));
+        depth.push_str("  ");
     }
+    for &op in &group.ops {
+        let data = &func.ops[op];
+        let results = data.results.iter().map(|v| names.get(v).map_or("", |n| n));
+        let results: Vec<String> = results.map(|name| format!("%{name}")).collect();
+        let name = words::op_name(&data.name);
+        page.text(&format!("{depth}{} = {name}", results.join(", ")));
+        if let Some(tile) = plan.tiles.get(&op) {
+            for tile in &tile.results {
+                page.text(&format!("  {tile}"));
+            }
+            let cut: Vec<String> = tile.reduce.iter().map(ToString::to_string).collect();
+            if !cut.is_empty() {
+                page.text(&format!("  sum over {}", cut.join(", ")));
+            }
+        }
+        page.raw("\n");
+    }
+    page.raw("</pre>");
 }
 
 /// A picture that is complete in itself.

@@ -348,6 +348,7 @@ impl Layers<'_> {
         entry.insert("n".into(), json!(totals.ops));
         entry.insert("b".into(), json!(moved));
         entry.insert("m".into(), json!(totals.words()));
+        entry.insert("k".into(), json!(tone(&totals)));
         number
     }
 
@@ -430,6 +431,19 @@ impl Layers<'_> {
         };
         (ports(&block.ins), ports(&block.outs))
     }
+}
+
+/// The class in which a layer moves the most bytes, as the colour of its closed box.
+fn tone(totals: &Totals) -> &'static str {
+    let classes = ["movement", "copy", "expand"].into_iter();
+    let bytes = classes
+        .zip(totals.classes())
+        .map(|(class, (_, (_, bytes)))| (bytes, class));
+    let most = bytes
+        .filter(|(bytes, _)| 0 < *bytes)
+        .rev()
+        .max_by_key(|(bytes, _)| *bytes);
+    most.map_or("layer", |(_, class)| class)
 }
 
 fn tags(label: &Label) -> Json {

@@ -118,7 +118,7 @@ class Stage {
   layer(id, body, [x, y], [left, top], depth) {
     this.at.set(`g${id}`, { x: left, y: top, w: body.w, h: body.h });
     const sign = depth ? "− " : "";
-    const name = depth ? this.groups[id].t : this.groups[id].t;
+    const name = this.groups[id].t;
     let out = `<g class="frame${depth % 2 ? " odd" : ""}" data-g="${id}" transform="translate(${px(x)} ${px(y)})">`;
     out += `<rect width="${px(body.w)}" height="${px(body.h)}" rx="7"/>`;
     for (const [wire, { line, head }] of body.wires) {
@@ -138,7 +138,7 @@ class Stage {
     const key = `${layer ? "g" : "n"}${number}`;
     this.at.set(key, { x, y, w: shut.w, h: shut.h });
     const [entry, edge] = [layer ? this.groups[number] : this.nodes[number], (shut.w - shut.bw) / 2];
-    const tone = layer ? (entry.b ? "movement" : "layer") : entry.k;
+    const tone = entry.k;
     const heat = entry.b ? ` style="--heat:${px(0.12 + 0.78 * Math.sqrt(Math.min(1, entry.b / this.most)))}"` : "";
     const rect = (dx, dy, more) =>
       `<rect x="${px(edge + dx)}" y="${dy}" width="${shut.bw}" height="${shut.bh}" rx="${entry.k == "port" ? shut.bh / 2 : 5}" ${more}/>`;
@@ -147,7 +147,7 @@ class Stage {
     // Below a colour that is not opaque lies the paper.
     out += rect(0, 0, 'fill="var(--paper)"') + rect(0, 0, `class="face ${tone}"${heat}`);
     const middle = px(shut.w / 2);
-    out += `<text class="title" x="${middle}" y="${TITLE}">${layer ? "+ " : ""}${esc(entry.t)}</text>`;
+    out += `<text class="title" x="${middle}" y="${TITLE}">${esc(entry.t)}</text>`;
     shut.l.forEach((line, i) => {
       out += `<text class="line" x="${middle}" y="${TITLE + LINE * (i + 1)}">${esc(line)}</text>`;
     });
@@ -159,6 +159,7 @@ class Stage {
       });
       out += "</g>";
     });
+    if (layer) out += `<g class="plus" transform="translate(${px(edge + shut.bw)} ${shut.bh})"><circle r="6"/><path d="M-3 0h6M0 -3v6"/></g>`;
     return out + "</g>";
   }
 
@@ -203,8 +204,8 @@ class Stage {
   fit(legible) {
     const [w, h] = this.size();
     const whole = Math.min((w - 24) / this.wide, (h - 24) / this.tall, 1.25);
-    const k = legible ? Math.max(whole, Math.min(0.62, (w - 24) / Math.min(this.wide, 900))) : whole;
-    this.view = { k, x: (w - this.wide * k) / 2, y: Math.max(12, (h - this.tall * k) / 2) };
+    const k = legible ? Math.max(whole, Math.min(0.8, Math.max(0.55, (w - 24) / this.wide))) : whole;
+    this.view = { k, x: Math.max(12, (w - this.wide * k) / 2), y: Math.max(12, (h - this.tall * k) / 2) };
     this.look();
   }
 
@@ -234,6 +235,8 @@ class Stage {
     this.view.x += (before.x + before.w / 2 - after.x - after.w / 2) * this.view.k;
     this.view.y += (before.y - after.y) * this.view.k;
     this.look();
+    const [top, bottom] = [after.y, after.y + after.h].map((y) => this.view.y + y * this.view.k);
+    if (bottom < 0 || this.size()[1] < top) this.centre(`g${id}`, this.view.k);
   }
 
   listen() {

@@ -29,6 +29,9 @@ const MAX_PROGRAMS: u64 = 600;
 /// The largest number of cells of one tensor that are drawn.
 const MAX_CELLS: usize = 400;
 
+/// The largest number of values in a picture of one group.
+const MAX_BOXES: usize = 160;
+
 const MARGIN: f64 = 18.0;
 const LEVEL_GAP: f64 = 34.0;
 const CELL: (f64, f64) = (38.0, 22.0);
@@ -64,11 +67,32 @@ const INDEX: Style = Style::new(9.5, "#263238").middle();
 /// cells to draw.
 #[must_use]
 pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String> {
-    if !has_sizes(module) {
-        return None;
-    }
+    let panels = panels(module, registry);
+    (!panels.is_empty()).then(|| drawn(title, &panels))
+}
+
+/// Each group as a picture of its own, by the number of its function and its own; none if sizes are unknown. Groups of
+/// very many values are left out.
+pub(crate) fn groups(module: &Module, registry: &Registry) -> Vec<((usize, usize), String)> {
+    let panels = panels(module, registry).into_iter();
+    let panels = panels.filter(|panel| panel.boxes.len() <= MAX_BOXES);
+    let groups = panels.map(|panel| (panel.of, drawn("", std::slice::from_ref(&panel))));
+    groups.collect()
+}
+
+/// The boxes of a group, and its heading.
+struct Panel {
+    /// The number of the function, and that of the group.
+    of: (usize, usize),
+    heading: String,
+    boxes: Vec<Shown>,
+}
+
+/// The groups that have operations; none if sizes are unknown.
+fn panels(module: &Module, registry: &Registry) -> Vec<Panel> {
     let mut panels = Vec::new();
-    for func in &module.funcs {
+    let funcs = module.funcs.iter().enumerate();
+    for (at, func) in funcs.filter(|_| has_sizes(module)) {
         let Ok(Some(schedule)) = Schedule::read(func, registry) else {
             continue;
         };
@@ -79,19 +103,24 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
                     group,
                     grid: group.grid(),
                 };
-                panels.push((heading(func, group, number), picture.boxes()));
+                panels.push(Panel {
+                    of: (at, number),
+                    heading: heading(func, group, number),
+                    boxes: picture.boxes(),
+                });
             }
         }
     }
-    if panels.is_empty() {
-        return None;
-    }
+    panels
+}
+
+fn drawn(title: &str, panels: &[Panel]) -> String {
     let (mut wires, mut body) = (Group::new(), Group::new());
     let mut y = MARGIN + 26.0 + LEGEND;
-    let shown = panels.iter().flat_map(|(_, boxes)| boxes);
+    let shown = panels.iter().flat_map(|panel| &panel.boxes);
     let (legend, legend_width) = legend(shown, (MARGIN, MARGIN + 24.0));
     let mut right = width(title, HEADING).max(legend_width);
-    for (heading, boxes) in &panels {
+    for Panel { heading, boxes, .. } in panels {
         body = body.add(line(heading, (MARGIN, y + 14.0), NOTE));
         right = right.max(width(heading, NOTE));
         y += 28.0;
@@ -111,7 +140,7 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
         .add(legend)
         .add(wires)
         .add(body);
-    Some(format!("{document}\n"))
+    format!("{document}\n")
 }
 
 /// Returns whether a module has a plan that cannot be drawn because its sizes are unknown.
