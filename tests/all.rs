@@ -18,6 +18,7 @@ mod passes;
 mod physical;
 mod props;
 mod quantized;
+mod raised;
 mod reduce;
 mod remarks;
 mod report;

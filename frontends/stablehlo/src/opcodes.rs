@@ -14,6 +14,7 @@ const SAME: &[(&str, &str)] = &[
     ("chlo.erf", "erf"),
     ("chlo.erfc", "erfc"),
     ("chlo.sinh", "sinh"),
+    ("chlo.square", "square"),
     ("chlo.tan", "tan"),
     ("stablehlo.abs", "abs"),
     ("stablehlo.add", "add"),

@@ -112,6 +112,7 @@ impl FuncCx<'_, '_> {
             ("custom-call", parts) => self.custom_call(made, parts, &ty),
             ("dynamic-update-slice", &[_, _, ..]) => self.update_slice(&args, &ty),
             ("dynamic-slice", &[x, ..]) => self.dynamic_slice(made, x, &args[1..], &ty),
+            ("square", &[x]) => self.binary("multiply", x, x, &ty),
             (opcode, &[x]) => self.unary(named(UNARY, opcode)?, x, &ty),
             (opcode, &[a, b]) => self.binary(opcode, a, b, &ty),
             _ => None,

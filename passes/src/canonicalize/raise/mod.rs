@@ -276,8 +276,8 @@ fn apply(
     let [root] = func.ops[op].results[..] else {
         return Err(Refusal("there are several results"));
     };
-    let sight =
-        Sight::of(func, root).ok_or(Refusal("no floats of known sizes without a layout"))?;
+    let sight = Sight::of(func, registry, root)
+        .ok_or(Refusal("no floats of known sizes without a layout"))?;
     let Raised { leaves, make } = (rule.of)(&sight, root)?;
     let ty = sight.ty.clone();
     alone(func, (uses, fresh), op, &leaves.values())?;

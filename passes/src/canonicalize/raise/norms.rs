@@ -149,8 +149,22 @@ fn square_root(sight: &Sight<'_>, seen: &Seen) -> Option<Root> {
 
 fn radicand(sight: &Sight<'_>, seen: &Seen) -> Option<Root> {
     let (mean, epsilon) = sight.plus_number(seen)?;
+    let epsilon = shortest(epsilon);
     let (of, axes) = sight.mean_of_squares(&mean)?;
     (0.0 <= epsilon && epsilon.is_finite()).then_some(Root { of, axes, epsilon })
+}
+
+/// A number of type `f32` as the shortest decimal that rounds to it: 1e-5 in place of 9.99999975e-6.
+fn shortest(x: f64) -> f64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the number is compared again"
+    )]
+    let short = x as f32;
+    match short.to_string().parse() {
+        Ok(decimal) if f64::from(short) == x => decimal,
+        _ => x,
+    }
 }
 
 /// The first axis of a norm over the last ones, and its scale in the shape of the axes.

@@ -5,11 +5,11 @@
 //! dimension runs along dimension 0.
 
 use optc_ir::op::Direction;
-use optc_ir::{Attr, DType, Dim, Func, Op, Operation, TensorType, Value};
+use optc_ir::{Attr, DType, Dim, Func, Op, Operation, Registry, TensorType, Value};
 use optc_layout::Notation;
 use optc_ops::{
-    Add, Broadcast, Cast, Compare, Constant, Div, Mul, Pow, Reciprocal, Reduce, ReduceKind,
-    Reshape, Select, Sub, Transpose, dense_tensor,
+    Add, Broadcast, Cast, Compare, Constant, Div, Mul, Pow, Reciprocal, Reduce, ReduceKind, Select,
+    Sub, dense_tensor,
 };
 
 /// A value, and the dimension of it that runs along each dimension of the shape; `None` where it is constant, or has an
@@ -24,6 +24,7 @@ pub(super) struct Seen {
 #[derive(Clone, Copy)]
 pub(super) struct Sight<'a> {
     func: &'a Func,
+    registry: &'a Registry,
     /// The type of the result.
     pub(super) ty: &'a TensorType,
 }
@@ -35,11 +36,11 @@ const MAX_FOLD: usize = 3;
 
 impl<'a> Sight<'a> {
     /// The elements of a value of floats without a layout.
-    pub(super) fn of(func: &'a Func, value: Value) -> Option<Sight<'a>> {
+    pub(super) fn of(func: &'a Func, registry: &'a Registry, value: Value) -> Option<Sight<'a>> {
         let ty = func.ty(value).as_tensor()?;
         let known = !ty.dims.contains(&Dim::Unknown);
         let plain = ty.notation == Notation::RowMajor && ty.dtype.is_float() && known;
-        plain.then_some(Sight { func, ty })
+        plain.then_some(Sight { func, registry, ty })
     }
 
     /// The type of a value without a layout.
@@ -92,12 +93,12 @@ impl<'a> Sight<'a> {
         seen
     }
 
-    /// The value behind broadcasts, reshapes, transposes, and choices by constants.
+    /// The value behind broadcasts, rearrangements, and choices by constants.
     pub(super) fn base(&self, seen: &Seen) -> Seen {
         self.behind(seen, false)
     }
 
-    /// The value behind broadcasts, reshapes, transposes and exact enough casts.
+    /// The value behind broadcasts, rearrangements and exact enough casts.
     fn bare(&self, seen: &Seen) -> Seen {
         self.behind(seen, true)
     }
@@ -113,24 +114,13 @@ impl<'a> Sight<'a> {
             None => *operands.first()?,
         };
         let (x, y) = (self.type_of(from)?, self.type_of(value)?);
+        // The dimension of the operand for each dimension of the result.
         let source: Vec<Option<usize>> =
             if chosen.is_some() || self.made::<Broadcast>(value).is_some() {
                 let ahead = y.rank().checked_sub(x.rank())?;
                 (0..y.rank()).map(|k| k.checked_sub(ahead)).collect()
-            } else if let Some((_, transpose)) = self.made::<Transpose>(value) {
-                let perm = transpose.perm.iter().map(|&p| usize::try_from(p).ok());
-                perm.collect()
-            } else if self.made::<Reshape>(value).is_some() {
-                let long = |ty: &TensorType| -> Vec<usize> {
-                    (0..ty.rank()).filter(|&d| !ty.dims[d].is_one()).collect()
-                };
-                let (a, b) = (long(x), long(y));
-                let mut pairs = a.iter().zip(&b);
-                let same = a.len() == b.len() && pairs.all(|(&a, &b)| x.dims[a].same(&y.dims[b]));
-                let find = |k| Some(a[b.iter().position(|&b| b == k)?]);
-                same.then(|| (0..y.rank()).map(find).collect())?
             } else {
-                return None;
+                self.rearranged(op, &x.dims, &y.dims)?
             };
         let long = |k: &usize| x.dims.get(*k).is_some_and(|d| !d.is_one());
         let at = seen.at.iter();
@@ -139,6 +129,23 @@ impl<'a> Sight<'a> {
             value: from,
             at: at.collect(),
         })
+    }
+
+    /// For each dimension of the result of a rearrangement, the dimension of the operand, or `None` for an extent of 1.
+    /// `None` for another operation, or if dimensions are merged or split.
+    fn rearranged(&self, op: Op, x: &[Dim], y: &[Dim]) -> Option<Vec<Option<usize>>> {
+        let view = self.registry.rearrangement(&self.func.op_ref(op)).ok()?;
+        let turned: Option<Vec<&Dim>> = view.perm.iter().map(|&p| view.shape.get(p)).collect();
+        let (first, last) = (
+            paired(x, view.shape.iter())?,
+            paired(y, turned?.into_iter())?,
+        );
+        let of = |k: usize| {
+            let (_, at) = last.iter().find(|(d, _)| *d == k)?;
+            let at = view.perm[*at];
+            Some(first.iter().find(|(_, to)| *to == at)?.0)
+        };
+        Some((0..y.len()).map(of).collect())
     }
 
     fn converted(&self, seen: &Seen) -> Option<Seen> {
@@ -377,6 +384,15 @@ impl<'a> Sight<'a> {
         let (of, axes) = self.mean(&mean)?;
         self.same(&of, &x).then_some((x, axes))
     }
+}
+
+/// The pairs of dimensions longer than 1 of two shapes that have the same such dimensions, in order.
+fn paired<'d>(a: &'d [Dim], b: impl Iterator<Item = &'d Dim>) -> Option<Vec<(usize, usize)>> {
+    let long = |(_, dim): &(usize, &Dim)| !dim.is_one();
+    let a: Vec<(usize, &Dim)> = a.iter().enumerate().filter(long).collect();
+    let b: Vec<(usize, &Dim)> = b.enumerate().filter(long).collect();
+    let same = a.len() == b.len() && a.iter().zip(&b).all(|((_, a), (_, b))| a.same(b));
+    same.then(|| a.iter().zip(&b).map(|(a, b)| (a.0, b.0)).collect())
 }
 
 /// The number that all elements of a constant of this type are.
