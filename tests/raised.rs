@@ -72,7 +72,12 @@ impl Spelling {
         let mut short = shape.clone();
         short.drain(axes);
         let y = self.op("reduce", &[(x, &shape)], &attrs, &short);
-        let y = self.op("reshape", &[(&y, &short)], &format!("shape = {kept:?}"), &kept);
+        let y = self.op(
+            "reshape",
+            &[(&y, &short)],
+            &format!("shape = {kept:?}"),
+            &kept,
+        );
         (y, kept)
     }
 
@@ -105,7 +110,10 @@ impl Spelling {
         }
         let shape = self.shape.clone();
         let attrs = format!("shape = {shape:?}");
-        (self.op("broadcast", &[(&rows.0, &rows.1)], &attrs, &shape), shape)
+        (
+            self.op("broadcast", &[(&rows.0, &rows.1)], &attrs, &shape),
+            shape,
+        )
     }
 
     /// A quotient, also as a product with a reciprocal.
@@ -207,12 +215,21 @@ fn parts_in_every_spelling_are_raised() {
         let source =
             format!("func.func @main(%x: {ty}) -> {ty} {{\n{body}\n  return {result} : {ty}\n}}");
         let module = parse(&source);
-        let ran = run_passes(&module, "canonicalize", "cpu", &Boundary::default(), &registry);
+        let ran = run_passes(
+            &module,
+            "canonicalize",
+            "cpu",
+            &Boundary::default(),
+            &registry,
+        );
         let ran = ran.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{source}"));
         let printed = text::print(&ran.module);
         assert!(printed.contains(wanted), "seed {seed}\n{source}\n{printed}");
         let left = ran.module.funcs[0].body.len();
-        assert!(left <= 2, "seed {seed}: {left} operations\n{source}\n{printed}");
+        assert!(
+            left <= 2,
+            "seed {seed}: {left} operations\n{source}\n{printed}"
+        );
         same_meaning(&module, &ran.module, &registry)
             .unwrap_or_else(|e| panic!("seed {seed}: {e}\n{source}"));
     }

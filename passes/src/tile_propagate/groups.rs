@@ -128,18 +128,42 @@ impl<'a> Grow<'a> {
             makers.dedup();
             let mut joined = None;
             for &maker in makers.iter().rev().take(MAX_TRIES) {
-                joined = self.join(&[], &[maker, id], 0).map(|j| (maker, j));
+                let tries = [vec![maker, id], self.products(maker)];
+                let mut tries = tries.into_iter().filter(|t| t.contains(&id));
+                joined = tries.find_map(|t| Some((self.join(&[], &t, 0)?, t)));
                 if joined.is_some() {
                     break;
                 }
             }
-            let Some((maker, joined)) = joined else {
+            let Some((joined, parts)) = joined else {
                 return;
             };
-            self.groups[maker] = None;
-            self.groups[id] = None;
+            for part in parts {
+                self.groups[part] = None;
+            }
             id = self.groups.len();
             self.add(joined);
+        }
+    }
+
+    /// A group with a softmax and the groups that read it, ascending, if these are several and few. The softmax is cut only
+    /// together with all products that read it.
+    fn products(&self, maker: usize) -> Vec<usize> {
+        let places = self.groups[maker].as_ref().map(|g| g.places.as_slice());
+        let places = places.unwrap_or_default();
+        let online = |at: &usize| self.kinds.of[*at].domain.online().is_some();
+        if !places.iter().any(online) {
+            return Vec::new();
+        }
+        let readers = places.iter();
+        let readers = readers.flat_map(|&at| self.uses.readers(self.func, at));
+        let mut parts: Vec<usize> = readers.filter_map(|at| self.of[at]).collect();
+        parts.push(maker);
+        parts.sort_unstable();
+        parts.dedup();
+        match parts.len() {
+            3..=MAX_MERGES => parts,
+            _ => Vec::new(),
         }
     }
 

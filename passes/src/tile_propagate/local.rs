@@ -181,6 +181,17 @@ impl Uses {
         self.order.definition(func, value)
     }
 
+    /// The positions of the operations that read the results of the operation at a position.
+    pub(crate) fn readers<'a>(
+        &'a self,
+        func: &'a Func,
+        place: usize,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let results = func.ops[func.body[place]].results.iter();
+        let readers = results.flat_map(|&value| self.uses.readers(value));
+        readers.filter_map(|&op| self.order.place(op))
+    }
+
     /// Returns whether an operation outside of these positions, or the caller, uses a value, and whether an operation
     /// at one of them does.
     fn outside_and_inside(&self, value: Value, places: &[usize]) -> (bool, bool) {
