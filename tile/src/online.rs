@@ -54,11 +54,7 @@ impl<'p> Online<'p> {
                     op,
                     span,
                     dim,
-                    dims: domain.results[0]
-                        .iter()
-                        .enumerate()
-                        .map(|(d, _)| Some(d))
-                        .collect(),
+                    dims: (0..domain.results[0].len()).map(Some).collect(),
                 };
                 values.insert(value, streamed);
             }

@@ -325,6 +325,13 @@ impl Expr {
     }
 
     /// Returns whether the number is proportional to an operand: a factor of the operand is a factor of the number.
+    ///
+    /// ```
+    /// use optc_ir::op::Expr;
+    ///
+    /// let shifted = Expr::A / (Expr::B + 1.0);
+    /// assert!(shifted.is_proportional_to(0) && !shifted.is_proportional_to(1));
+    /// ```
     #[must_use]
     pub fn is_proportional_to(&self, operand: usize) -> bool {
         let of = |part: &Expr| part.is_proportional_to(operand);

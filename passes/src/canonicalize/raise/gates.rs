@@ -107,10 +107,10 @@ fn approximation(
     result: &Polynomial,
 ) -> Option<Approximate> {
     let is = |found: &Polynomial, wanted: &[((u8, u8), f64)]| {
-        let pairs = found.iter().zip(wanted);
-        let near =
-            |((a, x), (b, y)): ((&(u8, u8), &f64), &((u8, u8), f64))| a == b && sight.near(*x, *y);
-        found.len() == wanted.len() && pairs.into_iter().all(near)
+        let near = |(powers, y): &((u8, u8), f64)| {
+            found.get(powers).is_some_and(|x| sight.near(*x, *y))
+        };
+        found.len() == wanted.len() && wanted.iter().all(near)
     };
     let cubic = |k: f64| [((1, 0), k), ((3, 0), k * 0.044_715)];
     let root = (2.0 / PI).sqrt();
