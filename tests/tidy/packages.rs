@@ -11,6 +11,7 @@ const UNPUBLISHED: &[&str] = &[
     "optc-c",
     "optc-example-embed",
     "optc-example-out-of-tree",
+    "optc-python",
     "optc-tests",
     "optc-xtask",
 ];

@@ -263,6 +263,36 @@ impl Compiler {
         self.verified(self.read_unverified(name, bytes, from, split))
     }
 
+    /// Reads and verifies one program that is in no file. An ONNX model keeps its bytes, from which the elements of its
+    /// constants are read, and is called `NAME.onnx`.
+    ///
+    /// ```
+    /// let bytes = b"%0 = \"hbir.relu\"(%x) : (tensor<2xf32>) -> tensor<2xf32>";
+    /// let program = optc::Compiler::new().read_memory("<bytes>", std::sync::Arc::from(&bytes[..]), None)?;
+    /// assert_eq!((program.format, &*program.name), (optc::Format::Ir, "<bytes>"));
+    /// # Ok::<(), optc::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The contents are refused.
+    pub fn read_memory(
+        &self,
+        name: &str,
+        bytes: Arc<[u8]>,
+        from: Option<Format>,
+    ) -> Result<Program, Error> {
+        let format = from.map_or_else(|| Format::detect(name, &bytes), Ok);
+        let format = format.map_err(|diag| Error::about(name, *diag))?;
+        let is_model = format == Format::Onnx;
+        let name = match is_model && Format::of_extension(name) != Some(format) {
+            true => format!("{name}.onnx"),
+            false => name.to_owned(),
+        };
+        let mut program = self.read(&name, &bytes, Some(format), false).remove(0)?;
+        program.kept = is_model.then_some(bytes);
+        Ok(program)
+    }
+
     /// Reads one input without verifying it; with `split`, the modules between `// -----` separately.
     fn read_unverified(
         &self,

@@ -40,7 +40,7 @@ pub struct Program {
     pub diagnostics: Vec<Diagnostic>,
     source: Arc<str>,
     /// The bytes of a model that is in no file.
-    kept: Option<Arc<[u8]>>,
+    pub(crate) kept: Option<Arc<[u8]>>,
     /// The offset of the module's own text in `source`.
     offset: usize,
 }
@@ -170,19 +170,13 @@ impl Program {
         op?.results.first().copied()
     }
 
-    /// Keeps the bytes of a model that is in no file, from which the elements of its constants are read.
-    pub fn keep(&mut self, bytes: Arc<[u8]>) {
-        self.kept = Some(bytes);
-    }
-
     /// The elements of the program's constants: those of files in its folder, and of the bytes that it keeps.
     ///
     /// ```
     /// use optc::{DType, interp::DataSource};
     ///
-    /// let mut program = optc::Program::built("model", optc::Module::default());
-    /// program.keep(std::sync::Arc::from([1, 2, 3]));
-    /// assert_eq!(program.data().read("model", 1, 2, DType::UI8).expect("it has 3 bytes"), [2, 3]);
+    /// let program = optc::Program::built("model", optc::Module::default());
+    /// assert!(program.data().read("absent.bin", 0, 2, DType::UI8).is_err());
     /// ```
     #[cfg(feature = "interp")]
     #[must_use]

@@ -55,11 +55,7 @@ pub extern "C" fn optc_program_read(
     enter(|| {
         let (bytes, name) = (list(bytes, len, "bytes")?, text(name, "name")?);
         let program = given(program, "program")?;
-        let format = self::format(format)?;
-        let mut read = Compiler::new().read(name, bytes, format, false).remove(0)?;
-        if read.format == Format::Onnx {
-            read.keep(Arc::from(bytes));
-        }
+        let read = Compiler::new().read_memory(name, Arc::from(bytes), self::format(format)?)?;
         program.write(Box::into_raw(Box::new(OptcProgram::new(read))));
         Ok(())
     })
