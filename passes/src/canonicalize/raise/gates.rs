@@ -107,9 +107,8 @@ fn approximation(
     result: &Polynomial,
 ) -> Option<Approximate> {
     let is = |found: &Polynomial, wanted: &[((u8, u8), f64)]| {
-        let near = |(powers, y): &((u8, u8), f64)| {
-            found.get(powers).is_some_and(|x| sight.near(*x, *y))
-        };
+        let near =
+            |(powers, y): &((u8, u8), f64)| found.get(powers).is_some_and(|x| sight.near(*x, *y));
         found.len() == wanted.len() && wanted.iter().all(near)
     };
     let cubic = |k: f64| [((1, 0), k), ((3, 0), k * 0.044_715)];
