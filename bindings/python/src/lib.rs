@@ -5,9 +5,10 @@
 //!
 //! # Files
 //! - `task.rs` runs a call on its thread, and turns errors into exceptions.
-//! - `program.rs` has programs, `answer.rs` the answer of a fold, and `tensors.rs` the elements of arrays.
+//! - `program.rs` has programs, `fold.rs` folds them, `answer.rs` has the answer, and `tensors.rs` the elements of arrays.
 
 mod answer;
+mod fold;
 mod program;
 mod task;
 mod tensors;
@@ -42,6 +43,7 @@ fn _optc(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<program::Program>()?;
     module.add_class::<answer::Answer>()?;
+    module.add_function(wrap_pyfunction!(fold::fold, module)?)?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(call, module)?)
 }

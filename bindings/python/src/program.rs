@@ -1,10 +1,9 @@
 //! Programs.
 
-use crate::answer::Answer;
 use crate::task;
 use crate::tensors::{Given, Made, Port, arguments, arrays, execute, results, tensors};
 use optc::interp::{Fill, random_inputs};
-use optc::{Bindings, Compiler, Diagnostic, Error, Format};
+use optc::{Bindings, Compiler, Diagnostic, Format};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -15,19 +14,6 @@ use std::sync::Arc;
 #[pyclass(frozen)]
 pub(crate) struct Program {
     pub(crate) program: Arc<optc::Program>,
-}
-
-/// The options of a fold, as a dictionary of Python.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Options {
-    target: Option<String>,
-    pins: Vec<(String, String)>,
-    free: Vec<String>,
-    free_all: bool,
-    alias: Vec<(String, String)>,
-    bind: Vec<(String, u64)>,
-    passes: String,
 }
 
 fn named(format: Option<&str>) -> PyResult<Option<Format>> {
@@ -123,34 +109,4 @@ impl Program {
         })?;
         Ok(arrays(py, &made))
     }
-
-    /// Folds the program.
-    fn fold(&self, py: Python<'_>, options: Options) -> PyResult<Answer> {
-        let program = self.program.clone();
-        task::run(py, move || {
-            let compiler = compiler(&program, &options)?;
-            Answer::new(compiler, program, &options.passes)
-        })
-    }
-}
-
-fn compiler(program: &optc::Program, options: &Options) -> Result<Compiler, Error> {
-    let mut compiler = Compiler::new();
-    if let Some(name) = &options.target {
-        compiler.target = Some(Arc::new(compiler.find_target(name)?));
-    }
-    for (name, layout) in &options.pins {
-        let layout = program.port_layout(name, layout)?;
-        compiler.boundary.pins.insert(name.clone(), layout);
-    }
-    compiler.boundary.free.clone_from(&options.free);
-    compiler.boundary.free_all = options.free_all;
-    for (argument, result) in &options.alias {
-        compiler.alias(argument, result);
-    }
-    for (name, size) in &options.bind {
-        compiler.bindings.0.insert(Arc::from(&**name), *size);
-    }
-    compiler.explain_remarks = true;
-    Ok(compiler)
 }

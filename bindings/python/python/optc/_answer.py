@@ -153,7 +153,7 @@ class Program:
             "bind": list((bind or {}).items()),
             "passes": passes,
         }
-        return Answer(self._native.fold(options))
+        return Answer(_optc.fold(self._native, options))
 
     def random_inputs(
         self, seed: int = 0, bind: Optional[Mapping[str, int]] = None

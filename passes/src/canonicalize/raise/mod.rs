@@ -21,13 +21,12 @@ mod softmax;
 use crate::canonicalize::{replaces, resolve, resolve_operands};
 use crate::pass::RuleInfo;
 use crate::rules::{Patch, Refusal, ensure};
-use norms::Placed;
 use optc_ir::analysis::Uses;
 use optc_ir::entity::{EntityId, SideTable};
 use optc_ir::{Dense, Dim, Func, Op, Operation, Registry, Tensor, TensorType, Value};
 use optc_ops::{Add, Constant, Div, Erf, Erfc, Exp, LayerNorm, Log, Mul, Pow};
 use optc_ops::{Reciprocal, Reshape, RmsNorm, Rsqrt, Sigmoid, Sqrt, Sub, Tanh};
-use seen::Sight;
+use seen::{Placed, Sight};
 
 /// A rule that raises.
 pub(super) struct Raise {

@@ -1,6 +1,6 @@
 //! Layer norm and RMS norm from their parts, and scales and biases into them.
 
-use super::seen::{Seen, Sight};
+use super::seen::{Placed, Seen, Sight};
 use super::{Leaves, Raised};
 use crate::rules::{Refusal, ensure};
 use optc_ir::Value;
@@ -199,14 +199,6 @@ fn placed(sight: &Sight<'_>, x: &Seen, axis: i64, by: &Seen) -> Result<(i64, Lea
         .ok_or(Refusal("the operand has another type"))?;
     let by = place(sight, by, first)?;
     Ok((number(first), Leaves::scaled(x, number(first), Some(by))))
-}
-
-/// A value with one number for each element along the last axes.
-#[derive(Clone, Debug)]
-pub(super) struct Placed {
-    pub(super) value: Value,
-    /// True if the value needs a reshape to the extents of these axes.
-    pub(super) reshaped: bool,
 }
 
 /// The value of a scale or bias that follows the dimensions from `first` on, and no other ones.

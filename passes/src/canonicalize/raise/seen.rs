@@ -420,3 +420,11 @@ fn holds(wide: DType, narrow: DType) -> bool {
         _ => false,
     }
 }
+
+/// A value with one number for each element along the last axes.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub(super) value: Value,
+    /// True if the value needs a reshape to the extents of these axes.
+    pub(super) reshaped: bool,
+}
