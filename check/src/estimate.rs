@@ -6,13 +6,12 @@
 //! See `docs/stats.md` for the model in words.
 
 use crate::amount::bytes_of;
+use crate::roofline::{Arithmetic, seconds};
 use crate::stats::{known_values, permuted_operand};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
-use optc_ir::op::iteration_domain_of;
 use optc_ir::size::SizeTable;
 use optc_ir::{
     DType, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Registry, Structure, TensorType,
@@ -20,7 +19,6 @@ use optc_ir::{
 };
 use optc_layout::Notation;
 use optc_target::{Alternative, MemoryLevel, Target, Unit};
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// The parameters of a price.
@@ -405,13 +403,13 @@ impl<'a> Pricer<'a> {
         let mut read: IndexSet<Value> = IndexSet::new();
         for &op in ops {
             bytes = bytes.saturating_add(self.moved(op, &mut read));
-            let (of, element) = self.work(op);
+            let Some(arithmetic) = self.arithmetic(op) else {
+                continue;
+            };
+            let of = arithmetic.operations();
             work = work.saturating_add(of);
-            let bits = element.map(|dtype| (dtype.is_float(), dtype.bits()));
-            let rates = self.unit(op).map(|(_, unit)| &unit.rates);
-            let rate = rates.and_then(|rates| bits.and_then(|(float, n)| rates.of(float, n)));
-            match rate {
-                Some(rate) => compute_seconds += to_float(of) / rate,
+            match arithmetic.rate {
+                Some(rate) => compute_seconds += seconds(of, rate),
                 None => unrated |= 0 < of,
             }
         }
@@ -426,7 +424,7 @@ impl<'a> Pricer<'a> {
             work,
             bytes,
             compute_seconds,
-            memory_seconds: to_float(bytes) / self.bandwidth,
+            memory_seconds: seconds(bytes, self.bandwidth),
             unrated,
         }
     }
@@ -496,120 +494,26 @@ impl<'a> Pricer<'a> {
         Some((name.as_str(), self.prices.target.units.get(name)?))
     }
 
-    /// Arithmetic operations, and the element type that they work on.
-    fn work(&self, op: Op) -> (u64, Option<DType>) {
+    /// The arithmetic of an operation; `None` if it only moves elements or has no declaration.
+    fn arithmetic(&self, op: Op) -> Option<Arithmetic> {
         let data = &self.func.ops[op];
-        let nothing = (0, None);
-        let Some(decl) = self.registry.get(&data.name) else {
-            return nothing;
-        };
-        let moves = self.timed[op]
-            .as_ref()
-            .is_some_and(|timed| timed.traffic != Traffic::None);
-        if moves {
-            return nothing;
+        let decl = self.registry.get(&data.name)?;
+        let timed = self.timed[op].as_ref();
+        if timed.is_some_and(|timed| timed.traffic != Traffic::None) {
+            return None;
         }
         let element = |value: Option<&Value>| {
             let ty = self.values.priced[*value?].as_tensor()?;
             Some(ty.dtype)
         };
-        let (first, result) = (
-            element(data.operands.first()),
-            element(data.results.first()),
-        );
-        let wider = [first, result].into_iter().flatten();
-        let wider = wider.max_by_key(|dtype| dtype.bits());
+        let elements = [element(data.operands.first()), element(data.results.first())];
         let bound = op_ref(self.func, op, &self.values.bound);
-        match decl.family() {
-            "matmul" | "conv" => {
-                let domain = iteration_domain_of(Some(decl), &bound);
-                let block = self.unit(op).and_then(|(_, unit)| unit.block);
-                (contraction_work(&domain, &bound, block), first)
-            }
-            family @ ("pool" | "reduce") => {
-                let domain = iteration_domain_of(Some(decl), &bound);
-                let steps = domain.loops.iter().map(|l| l.extent);
-                let steps = steps.fold(1, u64::saturating_mul);
-                let count = steps.max(elements(&bound));
-                (count.saturating_mul(operations(family)), first)
-            }
-            family => {
-                let count = elements(&bound).saturating_mul(operations(family));
-                (count, wider)
-            }
-        }
+        Some(Arithmetic::of(decl, &bound, elements, self.prices.target))
     }
 }
 
 /// Families that one kernel runs without storing the values between them.
 const CHAINED: [&str; 4] = ["broadcast", "elementwise", "norm", "reduce"];
-
-/// Arithmetic operations for each element of the larger of first operand and result.
-fn operations(family: &str) -> u64 {
-    match family {
-        "elementwise" | "reduce" | "pool" | "barrier" => 1,
-        "resize" => 4,
-        // Greatest, difference, exponential, sum, quotient.
-        "softmax" => 5,
-        // Sum, difference, square, sum, root, quotient, scale, offset.
-        "norm" => 8,
-        _ => 0,
-    }
-}
-
-/// The elements of the larger of an operation's first operand and first result.
-fn elements(op: &OpRef<'_>) -> u64 {
-    let count = |ty: Option<&&Type>| ty.and_then(|ty| ty.as_tensor()?.elements()).unwrap_or(0);
-    count(op.operands.first()).max(count(op.results.first()))
-}
-
-/// Two arithmetic operations for each step of all loops, the extents of rows, columns and sums rounded up to blocks.
-fn contraction_work(
-    domain: &IterationDomain,
-    op: &OpRef<'_>,
-    block: Option<[NonZeroU64; 3]>,
-) -> u64 {
-    let uses = |side: Option<&Vec<IndexExpr>>, id: usize| {
-        let reads = |index: &IndexExpr| match index {
-            IndexExpr::Sum { terms, .. } => terms.iter().any(|(loop_id, _)| *loop_id == id),
-            IndexExpr::Digit { of, .. } => *of == id,
-            IndexExpr::Whole => false,
-        };
-        side.is_some_and(|dims| dims.iter().any(reads))
-    };
-    // Extents of batches, rows, columns and sums.
-    let mut extents = [1u64; 4];
-    for (id, l) in domain.loops.iter().enumerate() {
-        let left = uses(domain.operands.first(), id);
-        let right = uses(domain.operands.get(1), id);
-        let kind = match uses(domain.results.first(), id) {
-            true if left && right => 0,
-            true if right => 2,
-            true => 1,
-            false => 3,
-        };
-        extents[kind] = extents[kind].saturating_mul(l.extent);
-    }
-    // Dimensions that no loop addresses belong to a transposed convolution: those of the first operand are windows that
-    // lie over the result, and those of the second are summed.
-    for (side, kind) in [(0, 1), (1, 3)] {
-        let tensor = op.operands.get(side).and_then(|ty| ty.as_tensor());
-        let indices = domain.operands.get(side);
-        for (dim, index) in tensor
-            .into_iter()
-            .flat_map(|t| &t.dims)
-            .zip(indices.into_iter().flatten())
-        {
-            if *index == IndexExpr::Whole {
-                extents[kind] = extents[kind].saturating_mul(dim.fixed().unwrap_or(1));
-            }
-        }
-    }
-    for (extent, block) in extents.iter_mut().skip(1).zip(block.into_iter().flatten()) {
-        *extent = extent.div_ceil(block.get()).saturating_mul(block.get());
-    }
-    extents.into_iter().fold(2, u64::saturating_mul)
-}
 
 /// Physical bytes of a value of this type.
 fn bytes(ty: &Type, sizes: &SizeTable) -> u64 {

@@ -15,7 +15,8 @@
 //! - `target.rs` decides whether a target accepts layouts, and `tiles` does so for targets with tiles. `parts.rs` and
 //!   `pieces.rs` check the readers and writers of values that lie in the bytes of others.
 //! - `stats.rs` counts the bytes that a program still moves, `items.rs` splits them by operation, `padding.rs` counts
-//!   the padding of stored values, and `estimate.rs` models time.
+//!   the padding of stored values, and `estimate.rs` models time. `roofline.rs` has the arithmetic of
+//!   operations and the rates of units, which the search for tiles uses too.
 //! - `memory.rs` follows the writes and reads of every buffer, and `alive.rs` counts the bytes that are alive at once.
 
 mod alive;
@@ -36,6 +37,7 @@ pub mod parts;
 pub mod pieces;
 mod ports;
 mod reader;
+pub mod roofline;
 mod runs;
 mod sha256;
 mod site;

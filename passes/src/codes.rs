@@ -295,6 +295,19 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=tile-propagate --remarks in.ir",
         "nothing is wrong; layouts that the operations share need no conversion",
     );
+    TILE_WORK = command(
+        "a remark: a plan that a program brings computes values more often than the target's file allows, so that its group does more than `max_work` times the work of its operations apart",
+        &[(
+            "in.ir",
+            r#"func.func @main(%a: tensor<64x32xf32>, %b: tensor<32x32xf32>, %c: tensor<32x64xf32>) -> tensor<64x64xf32> attributes {hbir.groups = [{grid = [2]}]} {
+  %0 = "hbir.matmul"(%a, %b) {tile = {group = 0, result = ["64", "32"]}} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.matmul"(%0, %c) {tile = {group = 0, result = ["64", "32 @ g0 * 32"]}} : (tensor<64x32xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
+  return %1 : tensor<64x64xf32>
+}"#,
+        )],
+        "optc --pass=tile-propagate --remarks in.ir",
+        "cut a dimension that all operations of the group have, or cut the group in two",
+    );
     TILE_GROUP_PLAN = command(
         "a remark: what a group of operations that is kept on chip moves and holds",
         &[(

@@ -124,6 +124,12 @@ struct File {
     #[serde(default)]
     cores: Option<u64>,
     #[serde(default)]
+    max_work: Option<Figure<1>>,
+    #[serde(default)]
+    launch: Option<Figure<0>>,
+    #[serde(default)]
+    step: Option<Figure<0>>,
+    #[serde(default)]
     generations: Vec<String>,
     #[serde(default)]
     generation: Option<Spanned<String>>,
@@ -159,6 +165,24 @@ pub enum Programs {
     Concurrent,
 }
 
+/// The most work of a group, as a multiple of the work of its operations apart, for a target that states none.
+const MAX_WORK: f64 = 1.25;
+
+/// A finite number that is at least `LEAST`.
+#[derive(Clone, Copy)]
+struct Figure<const LEAST: u32>(f64);
+
+impl<'de, const LEAST: u32> Deserialize<'de> for Figure<LEAST> {
+    fn deserialize<D: serde::Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        let found = f64::deserialize(reader)?;
+        if found.is_finite() && f64::from(LEAST) <= found {
+            return Ok(Figure(found));
+        }
+        let message = format!("found {found}, wanted a number of at least {LEAST}");
+        Err(serde::de::Error::custom(message))
+    }
+}
+
 /// A target. Every unit that a family names exists, and every parameter that a rule needs is positive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
@@ -177,6 +201,12 @@ pub struct Target {
     /// The most programs of a grid that run at the same time; more programs bring nothing. `None` if the file does not
     /// state it.
     pub cores: Option<u64>,
+    /// The most work of a group of operations, as a multiple of the work of its operations apart; at least 1.
+    pub max_work: f64,
+    /// Seconds to start a kernel.
+    pub launch: f64,
+    /// Seconds to start a program of a grid after another one.
+    pub step: f64,
     /// The generations of the hardware, if formats or rows differ between them.
     pub generations: Vec<String>,
     /// The generation for which programs are compiled; empty if the target has none.
@@ -470,6 +500,9 @@ impl Target {
             blocks: file.blocks,
             programs: file.programs,
             cores: file.cores.map(|n| n.max(1)),
+            max_work: file.max_work.map_or(MAX_WORK, |figure| figure.0),
+            launch: file.launch.map_or(0.0, |figure| figure.0),
+            step: file.step.map_or(0.0, |figure| figure.0),
             generations: file.generations,
             families: of_generation(&rows, &generation),
             rows,
@@ -484,6 +517,14 @@ impl Target {
     #[must_use]
     pub fn is_tiled(&self) -> bool {
         !self.formats.is_empty()
+    }
+
+    /// The memory that all programs share and that keeps what they read and write: the level below the outermost one,
+    /// if programs run at the same time and each has a level of its own below it.
+    #[must_use]
+    pub fn cache(&self) -> Option<&MemoryLevel> {
+        let shared = self.programs == Programs::Concurrent && 2 < self.memory.len();
+        self.memory.get(1).filter(|_| shared)
     }
 
     /// Returns whether an alternative of some row has a price, or an order of a port does.
@@ -578,6 +619,32 @@ mod tests {
             assert_eq!(target.name, name);
             assert!(!target.families.is_empty());
         }
+    }
+
+    #[test]
+    fn figures_of_time_and_work_are_read_and_refused() {
+        let head = "name='t'\nsummary=''\nspelling='order'\n[units]\n";
+        let with = |line: &str| Target::parse(&format!("{line}\n{head}"));
+        let target = with("max_work = 1.5\nlaunch = 1e-6\nstep = 2e-7").unwrap();
+        assert_eq!(
+            (target.max_work, target.launch, target.step),
+            (1.5, 1e-6, 2e-7)
+        );
+        let target = with("").unwrap();
+        assert_eq!((target.max_work, target.launch, target.step), (1.25, 0.0, 0.0));
+        for line in ["max_work = 0.9", "launch = -1.0", "step = inf", "max_work = nan"] {
+            let error = with(line).unwrap_err().to_string();
+            assert!(error.contains("wanted a number of at least"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_cache_is_a_level_that_concurrent_programs_share() {
+        let cache = |name| Target::builtin(name).unwrap().cache().map(|l| l.name.clone());
+        assert_eq!(cache("triton"), Some("l2".to_owned()));
+        assert_eq!(cache("mosaic_gpu"), Some("l2".to_owned()));
+        assert_eq!(cache("tpu"), None);
+        assert_eq!(cache("cpu"), None);
     }
 
     #[test]

@@ -7,10 +7,11 @@
 use crate::tile_propagate::bound::{lower_bound, whole};
 use crate::tile_propagate::carry::{Carried, Given, Stuck, carry};
 use crate::tile_propagate::cost::{Cost, bytes_moved, cost, in_turn, work_untiled};
-use crate::tile_propagate::legal::{check, check_order, widen};
-use crate::tile_propagate::limits::{ENOUGH_PARALLEL, Limits};
+use crate::tile_propagate::legal::{check, check_order, ends, widen};
+use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Local, LocalSource};
 use crate::tile_propagate::online::{OnlineCut, online_cut};
+use crate::tile_propagate::time::{Amounts, about, is_wasteful, untiled};
 use optc_tile::Tiling;
 use optc_tile::{Axis, Expr, OpTile, Order, Part, Span, Steps, Tile};
 use rustc_hash::FxBuildHasher;
@@ -107,8 +108,7 @@ fn dimensions(local: &Local) -> u64 {
 
 /// The best plan found for a group; `None` if no block size fits.
 ///
-/// Without `thorough`, a plan that reaches the lower bound of bytes is taken as it is: while groups grow, bytes alone
-/// decide.
+/// Without `thorough`, a plan that reaches the lower bound of time is taken as it is.
 pub(crate) fn choose(
     local: &Local,
     limits: &Limits,
@@ -119,14 +119,13 @@ pub(crate) fn choose(
         .rev()
         .find(|&at| local.ops[at].live_out.iter().any(|&l| l))?;
     let whole = whole(local);
+    let bound = lower_bound(local, whole.as_ref().map(|(_, carried)| carried));
+    let least = untiled(local, bound);
     let aims = Aims {
         work: work_untiled(local),
-        bound: lower_bound(local, whole.as_ref().map(|(_, carried)| carried)),
-        // While groups grow, bytes alone decide. Among plans of equal bytes one is found in fewer steps.
-        enough: match thorough {
-            true => limits.enough,
-            false => limits.enough.max(ENOUGH_PARALLEL),
-        },
+        bound,
+        least: &least,
+        enough: limits.enough,
         thorough,
     };
     let mut best: Option<(Score, LocalPlan)> = None;
@@ -136,7 +135,7 @@ pub(crate) fn choose(
         let better =
             |(score, _): &(Score, LocalPlan)| best.as_ref().is_none_or(|(known, _)| score < known);
         best = found.filter(better).or(best);
-        if best.as_ref().is_some_and(|(score, _)| aims.reached(score)) {
+        if best.as_ref().is_some_and(|(score, _)| aims.reached(score, limits)) {
             break;
         }
     }
@@ -145,20 +144,34 @@ pub(crate) fn choose(
 
 /// The goals of a search.
 #[derive(Clone, Copy)]
-struct Aims {
+struct Aims<'a> {
     /// The number of steps without tiles.
     work: u64,
     /// Lower bound of the bytes of every plan.
     bound: u64,
+    /// The amounts of a plan that computes nothing twice and moves only these bytes.
+    least: &'a Amounts,
     /// A number of parallel programs above which more are no better.
     enough: u64,
     thorough: bool,
 }
 
-impl Aims {
+impl Aims<'_> {
     /// Returns whether the search may stop.
-    fn reached(&self, score: &Score) -> bool {
-        !self.thorough && score.fits() && !score.wasteful && score.bytes <= self.bound
+    fn reached(&self, score: &Score, limits: &Limits) -> bool {
+        !self.thorough
+            && score.fits()
+            && score.bytes <= self.bound
+            && score.time <= about(self.time(limits, 1, limits.enough))
+    }
+
+    /// The least time of this many programs, so many of them at a time.
+    fn time(&self, limits: &Limits, programs: u64, parallel: u64) -> u64 {
+        let mut least = self.least.clone();
+        (least.programs, least.parallel) = (programs, parallel);
+        let ends = least.time(limits);
+        // Everything may overlap.
+        ends.overlapped(limits, programs)
     }
 }
 
@@ -223,7 +236,7 @@ fn search(
     local: &Local,
     limits: &Limits,
     root: usize,
-    aims: Aims,
+    aims: Aims<'_>,
     effort: &Effort,
 ) -> Option<(Score, LocalPlan)> {
     let mut places = places(local, root, limits);
@@ -252,9 +265,15 @@ fn search(
 /// The score of a plan. Less is better, compared from the first number on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Score {
+    /// Bytes on chip that are missing.
     excess: u64,
+    /// True if it does more work than the target allows.
     wasteful: bool,
+    /// The modelled time, without digits that do not count.
+    time: u64,
     bytes: u64,
+    /// The modelled time.
+    exact: u64,
     serial: std::cmp::Reverse<u64>,
     programs: u64,
     footprint: u64,
@@ -262,7 +281,7 @@ struct Score {
 
 impl Score {
     fn fits(&self) -> bool {
-        self.excess == 0
+        self.excess == 0 && !self.wasteful
     }
 }
 
@@ -282,7 +301,7 @@ struct Search<'a> {
     limits: &'a Limits,
     root: usize,
     places: &'a [CutSite],
-    aims: Aims,
+    aims: Aims<'a>,
     effort: &'a Effort,
     /// The number of dimensions that one evaluation carries.
     dimensions: u64,
@@ -330,7 +349,7 @@ impl Search<'_> {
     fn reached(&self) -> bool {
         self.best
             .as_ref()
-            .is_some_and(|b| self.aims.reached(&b.score))
+            .is_some_and(|b| self.aims.reached(&b.score, self.limits))
     }
 
     fn all(&mut self, sizes: &mut Vec<u64>, at: usize) {
@@ -475,10 +494,13 @@ impl Search<'_> {
                 parallel = parallel.saturating_mul(steps);
             }
         }
+        let exact = self.aims.time(self.limits, programs, parallel);
         Score {
             excess: 0,
             wasteful: false,
+            time: about(exact),
             bytes: self.aims.bound,
+            exact,
             serial: std::cmp::Reverse(parallel.min(self.aims.enough)),
             programs,
             footprint: 0,
@@ -554,9 +576,7 @@ impl Search<'_> {
         let one = one.map(|found| tried(true, found));
         // A single program has no parts that might not be boxes. If the bound of bytes is reached, separate parts
         // cannot move less.
-        let least = |one: &Tried| {
-            one.score.fits() && !one.score.wasteful && one.score.bytes <= self.aims.bound
-        };
+        let least = |one: &Tried| one.score.fits() && one.score.bytes <= self.aims.bound;
         if let Some(one) = &one
             && (!joined || grid.is_empty() || least(one))
         {
@@ -608,17 +628,23 @@ impl Search<'_> {
             run[..dims].rotate_left(dims.min(1));
         }
         let (_, run) = best?;
-        let cost = cost(local, &carried, &axes, &run, limits);
+        let ends = ends(local, given, &grid);
+        let cost = cost(local, &carried, (&axes, &run), &ends, limits);
         Some((self.score(&cost, &grid), run))
     }
 
     fn score(&self, cost: &Cost, grid: &[u64]) -> Score {
-        let untiled = self.aims.work;
         Score {
             excess: cost.footprint.saturating_sub(self.limits.memory),
-            // Fewer bytes are worth at most a quarter more work than without tiles.
-            wasteful: untiled.saturating_add(untiled / 4) < cost.work,
+            wasteful: is_wasteful(
+                self.local,
+                (cost.work, cost.operations),
+                (self.aims.work, self.aims.least.operations),
+                self.limits,
+            ),
+            time: about(cost.time.total),
             bytes: cost.bytes,
+            exact: cost.time.total,
             serial: std::cmp::Reverse(cost.parallel.min(self.aims.enough)),
             programs: grid.iter().fold(1, |a: u64, &n| a.saturating_mul(n)),
             footprint: cost.footprint,
@@ -633,7 +659,8 @@ impl Search<'_> {
         let mut carried = carry(local, &given, &grid, tried.beside).ok()?;
         widen(local, &mut carried, &grid, limits);
         in_order(local, &carried, &mut axes);
-        let cost = cost(local, &carried, &axes, &in_turn(&axes), limits);
+        let ends = ends(local, &given, &grid);
+        let cost = cost(local, &carried, (&axes, &in_turn(&axes)), &ends, limits);
         debug_assert_eq!(self.score(&cost, &grid), tried.score, "axes of other names");
         let tiles = op_tiles(local, carried, given, &grid);
         Some(LocalPlan { axes, tiles, cost })

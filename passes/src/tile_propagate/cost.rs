@@ -7,6 +7,7 @@ use crate::tile_propagate::carry::Carried;
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Local, LocalOp, LocalSource, Shape, WIDE};
 use crate::tile_propagate::stored::bytes_of;
+use crate::tile_propagate::time::{Amounts, Time, runs, steps_of};
 use optc_ir::op::iteration_domain::Loop;
 use optc_tile::{Axis, Order, Span, Steps, Tile};
 
@@ -21,15 +22,21 @@ pub(crate) struct Cost {
     pub(crate) parallel: u64,
     /// Steps of all loops of all programs.
     pub(crate) work: u64,
+    /// Arithmetic operations of all programs.
+    pub(crate) operations: u64,
+    /// Bytes of the outermost memory: those that move, without the ones that a shared cache holds.
+    pub(crate) outer_bytes: u64,
+    /// Bytes that operations without arithmetic move on chip.
+    pub(crate) on_chip_bytes: u64,
+    /// The modelled time.
+    pub(crate) time: Time,
 }
 
-/// The steps of all loops of a group without tiles.
+/// The steps of all loops of a group without tiles. Names for values take none.
 pub(crate) fn work_untiled(local: &Local) -> u64 {
-    let loops = |op: &crate::tile_propagate::local::LocalOp| {
-        let extents = op.kind.domain.loops.iter().map(|l| l.extent);
-        extents.fold(1u64, u64::saturating_mul)
-    };
-    local.ops.iter().map(loops).fold(0, u64::saturating_add)
+    let works = local.ops.iter().filter(|op| !op.kind.free);
+    let steps = works.map(|op| steps_of(&op.kind.domain.loops));
+    steps.fold(0, u64::saturating_add)
 }
 
 /// The number of times that a tile is fetched or written: each time that it changes while the programs run in order, at least
@@ -198,27 +205,102 @@ pub(crate) fn bytes_moved(
     read.chain(written).fold(0, u64::saturating_add)
 }
 
-/// The cost of a carried plan. `run` has the axes, the outermost first.
-pub(crate) fn cost(
+/// The bytes of the outermost memory. A shared cache keeps a value over the steps of an axis if all that the programs of
+/// one step touch fits into it.
+fn outer_bytes(
     local: &Local,
     carried: &Carried,
     axes: &[Axis],
     run: &[usize],
+    cache: u64,
+    limits: &Limits,
+) -> u64 {
+    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let mut parts: Vec<(&Tile, &Shape)> = Vec::new();
+    for (tiles, shape) in carried.inputs.iter().zip(&local.inputs) {
+        parts.extend(tiles.iter().map(|tile| (tile, shape)));
+    }
+    for (op, pieces) in local.ops.iter().zip(&carried.results) {
+        for (r, shape) in op.live_outs() {
+            let tiles = pieces.iter().map(|piece| &piece[r]);
+            let tiles = tiles.filter(|tile| !tile.is_outside(&shape.dims, &grid));
+            parts.extend(tiles.map(|tile| (tile, shape)));
+        }
+    }
+    // The bytes of a part that the axes for which `runs` is true touch.
+    let touched = |tile: &Tile, shape: &Shape, runs: &dyn Fn(usize) -> bool| {
+        let extent = |(a, axis): (usize, &Axis)| Axis {
+            extent: if runs(a) && tile.depends_on(a) { axis.extent } else { 1 },
+            ..*axis
+        };
+        let axes: Vec<Axis> = axes.iter().enumerate().map(extent).collect();
+        moved(tile, shape, &axes, run, limits).min(shape.bytes())
+    };
+    let mut times = vec![1u64; parts.len()];
+    for (place, &axis) in run.iter().enumerate().filter(|&(_, &a)| 1 < axes[a].extent) {
+        let inside = |a: usize| run[place + 1..].contains(&a);
+        let one = parts.iter().map(|(tile, shape)| touched(tile, shape, &inside));
+        if cache < one.fold(0, u64::saturating_add) {
+            for (times, (tile, _)) in times.iter_mut().zip(&parts) {
+                if !tile.depends_on(axis) {
+                    *times = times.saturating_mul(axes[axis].extent);
+                }
+            }
+        }
+    }
+    let all = parts.iter().zip(times).map(|((tile, shape), times)| {
+        touched(tile, shape, &|_| true).saturating_mul(times)
+    });
+    all.fold(0, u64::saturating_add)
+}
+
+/// The cost of a carried plan. `run` has the axes, the outermost first. `ends` has the axes of the sums that each
+/// operation waits for.
+pub(crate) fn cost(
+    local: &Local,
+    carried: &Carried,
+    (axes, run): (&[Axis], &[usize]),
+    ends: &[Vec<usize>],
     limits: &Limits,
 ) -> Cost {
     let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let product = |n: u64, axis: &Axis| n.saturating_mul(axis.extent);
     let parallel = axes.iter().filter(|a| a.order == Order::Parallel);
+    let bytes = bytes_moved(local, carried, axes, run, limits);
+    let outer = limits.cache.map(|(cache, _)| {
+        outer_bytes(local, carried, axes, run, cache, limits).min(bytes)
+    });
     let mut out = Cost {
-        bytes: bytes_moved(local, carried, axes, run, limits),
-        parallel: parallel.fold(1, |n, a| n.saturating_mul(a.extent)),
+        bytes,
+        outer_bytes: outer.unwrap_or(bytes),
+        parallel: parallel.fold(1, product),
+        footprint: footprint(local, carried, axes, &grid, limits),
         ..Cost::default()
     };
-    for (op, steps) in local.ops.iter().zip(&carried.steps) {
-        let work = steps.iter();
+    let mut amounts = Amounts {
+        bytes,
+        outer: out.outer_bytes,
+        programs: axes.iter().fold(1, product),
+        parallel: out.parallel,
+        ..Amounts::default()
+    };
+    for (op, pieces, grid) in runs(local, carried, ends, &grid) {
+        if op.kind.free {
+            continue;
+        }
+        let work = pieces.iter();
         let work = work.map(|steps| work_of(steps, &op.kind.domain.loops, &grid));
-        out.work = work.fold(out.work, u64::saturating_add);
+        let work = work.fold(0, u64::saturating_add);
+        out.work = out.work.saturating_add(work);
+        let programs = grid.iter().fold(1u64, |n, &extent| n.saturating_mul(extent));
+        amounts.add(op, pieces, work, programs);
     }
-    out.footprint = footprint(local, carried, axes, &grid, limits);
+    out.operations = amounts.operations;
+    out.on_chip_bytes = amounts.on_chip;
+    // Names for values in memory take no time.
+    if local.ops.iter().any(|op| !op.kind.free) {
+        out.time = amounts.time(limits);
+    }
     out
 }
 

@@ -1,9 +1,10 @@
 //! Grows groups over the operations in order. An operation joins the groups that make its operands if the resulting
-//! group fits and moves fewer bytes.
+//! group fits, does not exceed the work that the target allows, and takes less time than its parts.
 //!
 //! Example: a relu joins the group of the matmul that it reads: the matmul's result then needs no memory.
 
 use crate::tile_propagate::choose::{Effort, LocalPlan, choose};
+use crate::tile_propagate::cost::Cost;
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Kinds, Local, Uses};
 use optc_ir::Func;
@@ -12,8 +13,13 @@ use std::rc::Rc;
 
 type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
 
-/// The most operations of a group.
+/// The most operations of a group once the effort for larger groups is spent. Only programs of many thousand operations
+/// that are all different spend it.
 const MAX_OPS: usize = 48;
+/// The dimensions that may be carried for groups of any size: so many, and so many more for each operation of the
+/// program.
+const LARGE: u64 = 1 << 23;
+const LARGE_PER_OP: u64 = 1 << 9;
 /// The most dimensions of operands and results whose tiles are carried to place one operation, and to join groups with
 /// one. The largest exported models need two thirds of this.
 const MAX_CARRIED: u64 = 1 << 20;
@@ -27,6 +33,12 @@ const MAX_TRIES: usize = 16;
 const MAX_REFUSED: u32 = 64;
 /// The most operations that are visited to see whether a group would depend on itself.
 const MAX_VISITS: usize = 512;
+
+/// The rounds in which operations move between neighbours, and the groups that one group is tried with.
+const SHIFTS: usize = 2;
+const MAX_SHIFTED: usize = 4;
+/// The part of a time that may be added for what does not overlap, if bytes become fewer: one in so many.
+const SLACK: u64 = 16;
 
 /// A group: positions in the body, ascending, and its plan.
 pub(crate) struct Grown {
@@ -44,6 +56,30 @@ struct Planned {
     long: bool,
 }
 
+/// The sums of what parts of a group cost by themselves.
+#[derive(Default)]
+struct Apart {
+    time: u64,
+    roofline: u64,
+    bytes: u64,
+}
+
+impl Apart {
+    fn add(&mut self, cost: &Cost) {
+        self.time = self.time.saturating_add(cost.time.total);
+        self.roofline = self.roofline.saturating_add(cost.time.roofline);
+        self.bytes = self.bytes.saturating_add(cost.bytes);
+    }
+
+    /// Returns whether other parts are better: by the roofline they take no more time, and they move fewer bytes or take
+    /// less time. What the first and the last program do not overlap may take a little longer.
+    fn is_worse(&self, other: &Apart) -> bool {
+        other.roofline <= self.roofline
+            && other.time <= self.time.saturating_add(self.time / SLACK)
+            && (other.bytes < self.bytes || other.time < self.time)
+    }
+}
+
 /// Grows groups. Each distinct spelling of a group is planned once.
 pub(crate) struct Grow<'a> {
     func: &'a Func,
@@ -58,6 +94,8 @@ pub(crate) struct Grow<'a> {
     known: FastMap<Vec<u32>, Planned>,
     /// Operations that were refused because tiles would start at sums of too many terms.
     long: Vec<bool>,
+    /// The effort at which groups stop to grow beyond [`MAX_OPS`].
+    large: u64,
     pub(crate) effort: Effort,
 }
 
@@ -78,6 +116,9 @@ impl<'a> Grow<'a> {
             refused: Vec::new(),
             known: FastMap::default(),
             long: vec![false; func.body.len()],
+            large: LARGE_PER_OP
+                .saturating_mul(func.body.len() as u64)
+                .saturating_add(LARGE),
             effort: Effort::default(),
         }
     }
@@ -95,6 +136,12 @@ impl<'a> Grow<'a> {
         for id in 0..self.groups.len() {
             self.effort.allow(MAX_CARRIED);
             self.merge(id);
+        }
+        for _ in 0..SHIFTS {
+            for id in 0..self.groups.len() {
+                self.effort.allow(MAX_CARRIED);
+                self.shift(id);
+            }
         }
         self.settle();
         let mut groups: Vec<Grown> = std::mem::take(&mut self.groups)
@@ -130,7 +177,7 @@ impl<'a> Grow<'a> {
             for &maker in makers.iter().rev().take(MAX_TRIES) {
                 let tries = [vec![maker, id], self.products(maker)];
                 let mut tries = tries.into_iter().filter(|t| t.contains(&id));
-                joined = tries.find_map(|t| Some((self.join(&[], &t, 0)?, t)));
+                joined = tries.find_map(|t| Some((self.join(&[], &t, &Cost::default())?, t)));
                 if joined.is_some() {
                     break;
                 }
@@ -167,6 +214,85 @@ impl<'a> Grow<'a> {
         }
     }
 
+    /// Moves the last operations of groups that this one reads into it, and its first operations into them, while that
+    /// is better. Example: a projection joined the rows of the layer before it; with the heads of the attention that
+    /// reads it, it needs no memory between the two.
+    fn shift(&mut self, id: usize) {
+        for _ in 0..MAX_MERGES {
+            let Some(reader) = self.groups[id].as_ref() else {
+                return;
+            };
+            let places = reader.places.clone();
+            let makers = places.iter().flat_map(|&at| self.maker_groups(at));
+            let mut makers: Vec<usize> = makers.filter(|&g| g != id).collect();
+            makers.sort_unstable();
+            makers.dedup();
+            let pairs = makers.into_iter().rev().take(MAX_SHIFTED);
+            let Some((maker, [first, second])) = pairs
+                .filter_map(|maker| Some((maker, self.shifted(maker, &places)?)))
+                .next()
+            else {
+                return;
+            };
+            for (id, grown) in [(maker, first), (id, second)] {
+                for &place in &grown.places {
+                    self.of[place] = Some(id);
+                }
+                self.groups[id] = Some(grown);
+            }
+        }
+    }
+
+    /// The best way to move operations between a group and one that reads it: both groups.
+    fn shifted(&mut self, maker: usize, reader: &[usize]) -> Option<[Grown; 2]> {
+        let group = self.groups[maker].as_ref()?;
+        let maker = group.places.clone();
+        let mut best = Apart::default();
+        for places in [&maker[..], reader] {
+            best.add(&self.plan(places).plan?.cost);
+        }
+        let heavy = |kinds: &Kinds, places: &[usize]| -> Vec<usize> {
+            let heavy = (1..places.len()).filter(|&i| kinds.of[places[i]].is_heavy());
+            heavy.collect()
+        };
+        let mut tries: Vec<[Vec<usize>; 2]> = Vec::new();
+        for i in heavy(self.kinds, &maker) {
+            let tail = maker[i..].iter().chain(reader).copied();
+            tries.push([maker[..i].to_vec(), tail.collect()]);
+        }
+        for i in heavy(self.kinds, reader) {
+            let head = maker.iter().chain(&reader[..i]).copied();
+            tries.push([head.collect(), reader[i..].to_vec()]);
+        }
+        let mut found = None;
+        for mut parts in tries {
+            if self.large <= self.effort.carried.get() {
+                break;
+            }
+            parts.iter_mut().for_each(|places| places.sort_unstable());
+            if parts.iter().any(|places| self.waits_for_itself(places)) {
+                continue;
+            }
+            let [first, second] = parts;
+            let (Some(one), Some(two)) = (self.plan(&first).plan, self.plan(&second).plan) else {
+                continue;
+            };
+            let mut sum = Apart::default();
+            sum.add(&one.cost);
+            sum.add(&two.cost);
+            if best.is_worse(&sum) {
+                best = sum;
+                let grown = |places, plan| Grown {
+                    places,
+                    plan,
+                    apart: false,
+                };
+                found = Some([grown(first, one), grown(second, two)]);
+            }
+        }
+        found
+    }
+
     fn place(&mut self, at: usize) {
         let Some(alone) = self.plan(&[at]).plan else {
             return;
@@ -178,7 +304,7 @@ impl<'a> Grow<'a> {
             tries.extend(makers.iter().rev().take(MAX_TRIES).map(|&g| vec![g]));
         }
         for parts in tries.into_iter().filter(|t| !t.is_empty()) {
-            if let Some(joined) = self.join(&[at], &parts, alone.cost.bytes) {
+            if let Some(joined) = self.join(&[at], &parts, &alone.cost) {
                 for &g in &parts {
                     self.groups[g] = None;
                 }
@@ -217,17 +343,18 @@ impl<'a> Grow<'a> {
         operands.iter().filter_map(maker)
     }
 
-    /// Joins operations and groups into one group, if that moves fewer bytes. `apart` is the bytes of the operations by
-    /// themselves.
-    fn join(&mut self, ops: &[usize], parts: &[usize], apart: u64) -> Option<Grown> {
+    /// Joins operations and groups into one group, if that takes less time, or moves fewer bytes in the same time. `ops`
+    /// cost `alone` by themselves.
+    fn join(&mut self, ops: &[usize], parts: &[usize], alone: &Cost) -> Option<Grown> {
         let mut places = ops.to_vec();
-        let mut apart = apart;
+        let mut apart = Apart::default();
+        apart.add(alone);
         for &g in parts {
             let group = self.groups[g].as_ref()?;
             places.extend(&group.places);
-            apart = apart.saturating_add(group.plan.cost.bytes);
+            apart.add(&group.plan.cost);
         }
-        if MAX_OPS < places.len() {
+        if MAX_OPS < places.len() && self.large <= self.effort.carried.get() {
             return None;
         }
         let tired =
@@ -241,7 +368,11 @@ impl<'a> Grow<'a> {
         }
         let before = self.effort.carried.get();
         let Planned { plan, long } = self.plan(&places);
-        let plan = plan.filter(|plan| plan.cost.bytes < apart);
+        let plan = plan.filter(|plan| {
+            let mut joined = Apart::default();
+            joined.add(&plan.cost);
+            apart.is_worse(&joined)
+        });
         if plan.is_none() {
             ops.iter().for_each(|&at| self.long[at] |= long);
             let carried = self.effort.carried.get() - before;

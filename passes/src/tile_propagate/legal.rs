@@ -125,6 +125,12 @@ fn completion(local: &Local, given: &[Given], grid: &[u64]) -> Vec<Completion> {
     all
 }
 
+/// For each operation the axes of the sums that it waits for: it runs at their last step only.
+pub(crate) fn ends(local: &Local, given: &[Given], grid: &[u64]) -> Vec<Vec<usize>> {
+    let all = completion(local, given, grid).into_iter();
+    all.map(|of| of.operands).collect()
+}
+
 /// For each operation, whether it is computed online, part by part of its axis, or reads a result that is, directly or
 /// through others up to a sum.
 fn online(local: &Local, given: &[Given]) -> Vec<bool> {

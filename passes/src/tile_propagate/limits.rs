@@ -1,7 +1,8 @@
 //! The limits of a target for tiles: memory on chip, and rules for blocks of values in memory.
 
 use crate::tile_propagate::local::Shape;
-use crate::tile_propagate::stored::bytes_on_chip;
+use crate::tile_propagate::stored::{Stored, bytes_on_chip};
+use optc_check::roofline::seconds;
 use optc_target::{Blocks, Programs, Target};
 use optc_tile::block::{Backend, BlockDim, BlockError, BlockSpec, RankOne};
 use optc_tile::{Axis, Order, Span, Tile};
@@ -20,6 +21,18 @@ pub(crate) struct Limits {
     pub(crate) concurrent: bool,
     /// A number of parallel programs above which more are no better.
     pub(crate) enough: u64,
+    /// Programs that run at the same time, if they share nothing on chip.
+    cores: Option<u64>,
+    /// The most work of a group, as a multiple of the work of its operations apart.
+    pub(crate) max_work: f64,
+    /// Seconds to start a kernel, and a program of its grid.
+    pub(crate) launch: f64,
+    pub(crate) step: f64,
+    /// Bytes a second of the outermost memory, and of the memory of a program.
+    pub(crate) outer: Option<f64>,
+    pub(crate) inner: Option<f64>,
+    /// The bytes of the cache that all programs share, and its bytes a second.
+    pub(crate) cache: Option<(u64, f64)>,
     target: Arc<Target>,
 }
 
@@ -27,7 +40,7 @@ pub(crate) struct Limits {
 const DEFAULT_MEMORY: u64 = 1 << 20;
 
 /// Parallel programs, for a target that does not state its cores.
-pub(crate) const ENOUGH_PARALLEL: u64 = 256;
+const ENOUGH_PARALLEL: u64 = 256;
 
 impl Limits {
     /// `documented` selects the documented rule for vectors instead of the current one.
@@ -54,14 +67,37 @@ impl Limits {
             padding,
             concurrent: target.programs == Programs::Concurrent,
             enough: target.cores.unwrap_or(ENOUGH_PARALLEL),
+            cores: target
+                .cores
+                .filter(|_| target.programs == Programs::Concurrent),
+            max_work: target.max_work,
+            launch: target.launch,
+            step: target.step,
+            outer: target.memory.first().map(|level| level.bandwidth),
+            inner: target.memory.last().map(|level| level.bandwidth),
+            cache: target
+                .cache()
+                .map(|level| (level.bytes.unwrap_or(u64::MAX), level.bandwidth)),
             target: target.clone(),
         }
+    }
+
+    /// The share of a machine that this many programs at a time keep busy. In the last turn some cores may be idle.
+    pub(crate) fn share(&self, parallel: u64) -> f64 {
+        self.cores.map_or(1.0, |cores| {
+            let places = parallel.max(1).div_ceil(cores).saturating_mul(cores);
+            seconds(parallel.max(1), seconds(places, 1.0))
+        })
     }
 
     /// Returns whether data on chip may be kept for the next step along an axis. Programs that run at the same time
     /// share nothing. The steps of a sum are one program.
     pub(crate) fn shares(&self, axis: &Axis) -> bool {
         !self.concurrent || axis.order == Order::Arbitrary
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// The extent of a block that holds this many elements along a dimension. Some targets only have blocks of a power
@@ -79,10 +115,25 @@ impl Limits {
         Tile(shape.iter().map(span).collect())
     }
 
-    /// The bytes of a tile of a value on chip, in elements of this width, in the value's order and with the target's
-    /// padding.
+    /// The bytes of a tile of a value on chip, in elements of this width, with the target's padding: in the value's
+    /// order, and as a kernel is written. A kernel for a TPU has its blocks in the order of the dimensions, and one of
+    /// Triton has blocks of a power of two, whatever the layout is.
     pub(crate) fn bytes(&self, shape: &Shape, tile: &Tile, bits: u32, grid: &[u64]) -> u64 {
-        bytes_on_chip(&self.target, &shape.stored, tile, bits, grid)
+        let bytes = |stored, tile| bytes_on_chip(&self.target, stored, tile, bits, grid);
+        match self.backend {
+            Some(Backend::Tpu(_)) if !shape.stored.is_plain() => {
+                let written = Stored::plain(shape.dims.len());
+                bytes(&shape.stored, tile).max(bytes(&written, tile))
+            }
+            Some(Backend::Triton) => {
+                let mut blocks = tile.clone();
+                for span in &mut blocks.0 {
+                    span.extent = self.rounded(span.extent);
+                }
+                bytes(&shape.stored, &blocks)
+            }
+            _ => bytes(&shape.stored, tile),
+        }
     }
 
     /// Checks that a block of a value in memory keeps the target's rules.

@@ -1,10 +1,12 @@
 //! A group by itself: its operations in order, the sources of their operands, and its live-outs.
 
 use crate::tile_propagate::stored::{Stored, bytes_of};
+use optc_check::roofline::Arithmetic;
 use optc_ir::analysis::{self, Order};
-use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::iteration_domain_of;
-use optc_ir::{Func, Op, Registry, Structure, TensorType, Type, Value};
+use optc_ir::{Func, Op, Registry, Structure, TensorType, Traffic, Type, Value};
+use optc_target::Target;
 use rustc_hash::FxBuildHasher;
 use std::rc::Rc;
 
@@ -30,6 +32,19 @@ pub(crate) struct Kind {
     pub(crate) stored_data: bool,
     /// True if it may be in a group.
     pub(crate) fits: bool,
+    /// Its arithmetic; `None` if it only moves elements.
+    pub(crate) arithmetic: Option<Arithmetic>,
+    /// The number of the unit that does it, in the order of the target's units.
+    pub(crate) unit: Option<usize>,
+}
+
+impl Kind {
+    /// Returns whether a group may be cut before it: a product, or an operation that needs all of a row.
+    pub(crate) fn is_heavy(&self) -> bool {
+        let mut operands = self.domain.operands.iter().flatten();
+        let whole = operands.any(|index| *index == IndexExpr::Whole);
+        self.arithmetic.is_some() && (whole || self.domain.reductions().next().is_some())
+    }
 }
 
 /// The extents and the element width of a value, and its order in memory.
@@ -75,7 +90,7 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    pub(crate) fn of(func: &Func, registry: &Registry) -> Kinds {
+    pub(crate) fn of(func: &Func, registry: &Registry, target: &Target) -> Kinds {
         let mut known: FastMap<String, Rc<Kind>> = FastMap::default();
         let mut of = Vec::with_capacity(func.body.len());
         for &op in &func.body {
@@ -87,14 +102,14 @@ impl Kinds {
             let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
             let kind = known
                 .entry(key)
-                .or_insert_with(|| Rc::new(kind_of(func, op, registry, next)));
+                .or_insert_with(|| Rc::new(kind_of(func, op, registry, target, next)));
             of.push(kind.clone());
         }
         Kinds { of }
     }
 }
 
-fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
+fn kind_of(func: &Func, op: Op, registry: &Registry, target: &Target, id: u32) -> Kind {
     let data = &func.ops[op];
     let op_ref = func.op_ref(op);
     let decl = registry.get(&data.name);
@@ -110,7 +125,17 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
         && results.is_some()
         && !data.operands.is_empty();
     let renames = family == "slice" || registry.rearrangement(&op_ref).is_ok();
-    let view = renames && decl.is_some_and(|d| d.traffic(&op_ref) == optc_ir::Traffic::None);
+    let traffic = decl.map(|d| d.traffic(&op_ref));
+    let view = renames && traffic == Some(Traffic::None);
+    let element = |ty: Option<&&Type>| ty.and_then(|ty| ty.as_tensor()).map(|ty| ty.dtype);
+    let elements = [element(op_ref.operands.first()), element(op_ref.results.first())];
+    let arithmetic = decl.filter(|_| fits && traffic == Some(Traffic::None));
+    let arithmetic = arithmetic.map(|decl| Arithmetic::of(decl, &op_ref, elements, target));
+    let arithmetic = arithmetic.filter(|of| 0 < of.operations());
+    let unit = arithmetic.as_ref().and_then(|of| {
+        let name = of.unit.as_ref()?;
+        target.units.keys().position(|unit| unit == name)
+    });
     Kind {
         id,
         domain: iteration_domain_of(decl, &op_ref),
@@ -124,6 +149,8 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
         computes,
         stored_data: structure == Structure::Constant,
         fits,
+        arithmetic,
+        unit,
     }
 }
 

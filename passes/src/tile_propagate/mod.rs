@@ -61,13 +61,14 @@ mod local;
 mod online;
 mod report;
 mod stored;
+mod time;
 
 use crate::pass::{Changed, OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
 use carry::{Given, Stuck, carry};
 use choose::op_tiles;
 use cost::{cost, in_turn};
 use groups::Grow;
-use legal::{check, check_order, widen};
+use legal::{check, check_order, ends, widen};
 use limits::Limits;
 use local::{Kinds, Local, Uses};
 use optc_ir::{Diagnostic, Func, Module, Registry};
@@ -154,7 +155,7 @@ fn plan(
     given: Plan,
     report: &mut TileReport,
 ) -> Result<Plan, Box<Diagnostic>> {
-    let kinds = Kinds::of(func, registry);
+    let kinds = Kinds::of(func, registry, limits.target());
     let uses = Uses::of(func);
     let mut taken = vec![false; func.body.len()];
     let mut plan = Plan::default();
@@ -274,7 +275,8 @@ fn complete(
             None => diag.at(func.span, "this function"),
         })
     })?;
-    let cost = cost(&local, &carried, &group.axes, &run, limits);
+    let ends = ends(&local, &fixed, &grid);
+    let cost = cost(&local, &carried, (&group.axes, &run), &ends, limits);
     if limits.memory < cost.footprint {
         let message = format!(
             "group {number} needs {} bytes on chip, wanted at most {}",

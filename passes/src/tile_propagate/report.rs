@@ -7,13 +7,15 @@ use crate::tile_propagate::cost::{Cost, cost, work_untiled};
 use crate::tile_propagate::legal::{check, widen};
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Kinds, Local, LocalSource, Shape};
+use crate::tile_propagate::time::{self, is_wasteful, untiled};
+use optc_check::roofline::seconds;
 use optc_ir::analysis::Uses;
 use optc_ir::{Diagnostic, Func, Value};
 use optc_tile::{Axis, Plan};
 use std::collections::BTreeSet;
 
 /// The bytes that the groups of a program read from and write to memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TileReport {
     /// The groups, in order.
     pub groups: Vec<GroupReport>,
@@ -43,7 +45,7 @@ pub struct TileReport {
 }
 
 /// The bytes that one group moves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupReport {
     /// The name of its last operation.
     pub last: String,
@@ -67,6 +69,31 @@ pub struct GroupReport {
     pub steps: u64,
     /// The steps of all loops without tiles.
     pub untiled_steps: u64,
+    /// The arithmetic operations of all programs. A value that is computed several times counts as often.
+    pub operations: u64,
+    /// The arithmetic operations of its operations apart.
+    pub untiled_operations: u64,
+    /// The part of [`GroupReport::tiled_bytes`] that the outermost memory moves: without what a cache holds that all
+    /// programs share.
+    pub outer_bytes: u64,
+    /// The most work that the target allows, as a multiple of that of the operations apart, if a plan that the program
+    /// brings exceeds it.
+    pub above_work: Option<f64>,
+    /// Bytes that operations without arithmetic read and write on chip.
+    pub on_chip_bytes: u64,
+    /// The modelled time in picoseconds, and that of its operations by themselves, each of which reads its operands and
+    /// writes its results once.
+    pub time_ps: u64,
+    /// See [`GroupReport::time_ps`].
+    pub apart_ps: u64,
+    /// The larger of the three times below, and the launch.
+    pub roofline_ps: u64,
+    /// Picoseconds of the arithmetic of all units.
+    pub compute_ps: u64,
+    /// Picoseconds of the bytes that come from memory or go there.
+    pub memory_ps: u64,
+    /// Picoseconds of the bytes that move on chip.
+    pub on_chip_ps: u64,
     /// The number of layout conversions among its operations.
     pub conversions: u64,
     /// The bytes that these conversions read and write if each runs by itself, through memory.
@@ -77,6 +104,17 @@ pub struct GroupReport {
     /// too many terms.
     pub apart: bool,
     span: optc_ir::Span,
+}
+
+impl GroupReport {
+    /// The work of the group as a multiple of the work of its operations apart: steps of loops, or arithmetic
+    /// operations if they are the larger multiple.
+    #[must_use]
+    pub fn work(&self) -> f64 {
+        let times = |found: u64, apart: u64| seconds(found, seconds(apart.max(1), 1.0));
+        let steps = times(self.steps, self.untiled_steps);
+        steps.max(times(self.operations, self.untiled_operations))
+    }
 }
 
 impl TileReport {
@@ -105,21 +143,36 @@ impl TileReport {
                 unfused = values.fold(unfused, |a, s| a.saturating_add(s.bytes()));
             }
         }
-        let untiled =
+        let one =
             whole.and_then(|(given, carried)| one_program(local, &given, carried, limits));
+        let (apart_steps, apart_operations) =
+            (work_untiled(local), untiled(local, 0).operations);
+        let work = (cost.work, cost.operations);
+        let wasteful = is_wasteful(local, work, (apart_steps, apart_operations), limits);
         let last = places.last().map(|&at| &func.ops[func.body[at]]);
         let mut group = GroupReport {
             last: last.map_or(String::new(), |op| op.name.to_string()),
             ops: places.len() as u64,
             grid: axes.iter().map(|a| a.extent).collect(),
             unfused_bytes: unfused,
-            untiled_bytes: untiled.unwrap_or(unfused),
+            untiled_bytes: one.unwrap_or(unfused),
             tiled_bytes: cost.bytes,
             lower_bound_bytes: bound,
             footprint: cost.footprint,
             parallel: cost.parallel,
             steps: cost.work,
-            untiled_steps: work_untiled(local),
+            untiled_steps: apart_steps,
+            operations: cost.operations,
+            untiled_operations: apart_operations,
+            outer_bytes: cost.outer_bytes,
+            above_work: wasteful.then_some(limits.max_work),
+            on_chip_bytes: cost.on_chip_bytes,
+            time_ps: cost.time.total,
+            apart_ps: time::apart(local, limits),
+            roofline_ps: cost.time.roofline,
+            compute_ps: cost.time.compute,
+            memory_ps: cost.time.memory,
+            on_chip_ps: cost.time.on_chip,
             apart,
             span: last.map_or_else(optc_ir::Span::default, |op| op.span),
             ..GroupReport::default()
@@ -197,6 +250,14 @@ impl TileReport {
                 let remark = Diagnostic::remark(codes::TILE_CONVERSION, message);
                 remarks.push(remark.at(group.span, "its last operation"));
             }
+            if let Some(most) = group.above_work {
+                let message = format!(
+                    "group {number} does {:.2} times the work of its operations apart, wanted at most {most}",
+                    group.work()
+                );
+                let remark = Diagnostic::remark(codes::TILE_WORK, message);
+                remarks.push(remark.at(group.span, "its last operation"));
+            }
             let remark = Diagnostic::remark(codes::TILE_GROUP_PLAN, message);
             let remark = remark.at(group.span, "its last operation");
             remarks.push(if group.apart {
@@ -247,6 +308,6 @@ fn one_program(
 ) -> Option<u64> {
     widen(local, &mut carried, &[], limits);
     check(local, &carried, given, &[], limits).ok()?;
-    let cost = cost(local, &carried, &[], &[], limits);
+    let cost = cost(local, &carried, (&[], &[]), &[], limits);
     (cost.footprint <= limits.memory).then_some(cost.bytes)
 }

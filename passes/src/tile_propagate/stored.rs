@@ -46,6 +46,20 @@ impl Stored {
         }
     }
 
+    /// The order of the dimensions.
+    pub(crate) fn plain(rank: usize) -> Stored {
+        Stored {
+            digits: whole(0..rank).into(),
+        }
+    }
+
+    /// Returns whether the order is that of the dimensions.
+    pub(crate) fn is_plain(&self) -> bool {
+        let own = self.digits.iter().enumerate();
+        own.map(|(at, digit)| (at, digit.dim, digit.div))
+            .all(|(at, dim, div)| at == dim && div == 1)
+    }
+
     /// The extents of a tile in positions, major to minor.
     fn extents(&self, tile: &Tile, grid: &[u64]) -> Vec<u64> {
         let mut out = vec![1; self.digits.len()];
