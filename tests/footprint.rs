@@ -324,9 +324,12 @@ fn work_of(func: &Func, registry: &Registry, plan: &Plan, number: usize) -> Opti
         }
         counts[1] += extents.iter().product::<u64>();
         for part in tile.parts() {
-            let steps = domain.steps(&part.results, &part.reduce, &shapes, &grid).ok()?;
+            let steps = domain
+                .steps(&part.results, &part.reduce, &shapes, &grid)
+                .ok()?;
             for index in &programs {
-                let last = |&axis: &usize| index[axis] == i64::try_from(grid[axis]).unwrap_or(0) - 1;
+                let last =
+                    |&axis: &usize| index[axis] == i64::try_from(grid[axis]).unwrap_or(0) - 1;
                 if waits.iter().all(last) {
                     let inside = steps.spans.iter().zip(&extents);
                     let inside = inside.map(|(span, &n)| span.clipped(index, n));

@@ -1,5 +1,5 @@
-//! Groups cut out of exported models, and random ones. Their plans compute the same as the operations, and move hardly
-//! more bytes than the best plan found by trying all block sizes.
+//! Groups cut out of exported models, and random ones. Their plans compute the same as the operations, and take hardly
+//! more time, by the model, than the best plan found by trying all block sizes.
 
 use optc_compare::{Fill, RandomSource, SplitMix64, compare, random_inputs};
 use optc_interp::{run_reference, run_tiled};
@@ -128,7 +128,7 @@ fn sizes(extent: u64, unit: u64) -> Vec<u64> {
     (1..=extent).filter(good).filter(legal).collect()
 }
 
-/// The bytes of the best plan of one group over all block sizes and orders of axes. Tiles start from its last
+/// The modelled time of the best plan of one group over all block sizes and orders of axes. Tiles start from its last
 /// operation, or from one whose result several others read in parts, with one reduction at a time. `None` if there are
 /// too many plans to try, or if none fits.
 fn exhaustive(
@@ -257,9 +257,9 @@ fn exhaustive_from(
                     .iter()
                     .map(|&i| (places[i], places[i].sizes[chosen[i]]))
                     .collect();
-                let found = bytes_of(module, (root, members), &picked, memory, target, registry);
-                if let Some(bytes) = found {
-                    best = Some(best.map_or(bytes, |b: u64| b.min(bytes)));
+                let found = time_of(module, (root, members), &picked, memory, target, registry);
+                if let Some(time) = found {
+                    best = Some(best.map_or(time, |b: u64| b.min(time)));
                 }
             }
             let Some(next) = (0..places.len()).find(|&i| chosen[i] + 1 < places[i].sizes.len())
@@ -289,9 +289,9 @@ fn orders(axes: &[usize]) -> Vec<Vec<usize>> {
     out
 }
 
-/// The bytes moved by a plan that cuts these places into these blocks. `None` if it is no plan, does not fit, or
-/// computes more than 1.25 times the elements.
-fn bytes_of(
+/// The modelled time of a plan that cuts these places into these blocks. `None` if it is no plan, does not fit, or does
+/// more work than the target allows.
+fn time_of(
     module: &Module,
     (root, members): (Op, &[Op]),
     picked: &[(&Place, u64)],
@@ -346,8 +346,7 @@ fn bytes_of(
     let passes = format!("tile-propagate{{memory={memory}}}");
     let (_, report) = planned(&module, &passes, target, registry).ok()?;
     let group = report.groups.first()?;
-    let wasteful = group.untiled_steps + group.untiled_steps / 4 < group.steps;
-    (!wasteful).then_some(group.tiled_bytes)
+    group.above_work.is_none().then_some(group.time_ps)
 }
 
 /// The planner's plan and the best plan over all block sizes. `None` if there is nothing to compare: several groups, or
@@ -358,7 +357,7 @@ fn against_all(
     target: &str,
     registry: &Arc<Registry>,
     limit: usize,
-) -> Option<(u64, u64, u64)> {
+) -> Option<(u64, u64, bool)> {
     let passes = format!("tile-propagate{{memory={memory}}}");
     let (done, report) = planned(module, &passes, target, registry).ok()?;
     let plan = Plan::read(&done.funcs[0]).ok()??;
@@ -366,7 +365,11 @@ fn against_all(
         return None;
     };
     let best = exhaustive(module, &group.ops, memory, target, registry, limit)?;
-    Some((moved.tiled_bytes, best, moved.lower_bound_bytes))
+    Some((
+        moved.time_ps,
+        best,
+        moved.lower_bound_bytes < moved.tiled_bytes,
+    ))
 }
 
 /// Compares with enough memory and with less; returns the number of compared plans.
@@ -387,10 +390,10 @@ fn near_the_best(small: bool, target: &str) -> usize {
                 continue;
             };
             compared += 1;
-            let near = best + best / 20;
+            let near = best + best / 10;
             assert!(
                 found <= near,
-                "{name}, {target}, {memory} bytes: {found}, the best {best}"
+                "{name}, {target}, {memory} bytes: {found} ps, the best {best}"
             );
         }
     }
@@ -425,16 +428,16 @@ fn plans_of_random_groups_are_near_the_best() {
         let mut rng = SplitMix64::new(seed);
         let memory = 64 << rng.below(6);
         let target = ["cpu", "triton"][usize::from(seed % 4 == 3)];
-        let Some((found, best, bound)) = against_all(&module, memory, target, &registry, 1000)
+        let Some((found, best, above)) = against_all(&module, memory, target, &registry, 1000)
         else {
             continue;
         };
         compared += 1;
-        cut += usize::from(bound < best);
-        let near = best + best / 20;
+        cut += usize::from(above);
+        let near = best + best / 10;
         assert!(
             found <= near,
-            "seed {seed}, {target}, {memory} bytes: {found}, the best {best}\n{}",
+            "seed {seed}, {target}, {memory} bytes: {found} ps, the best {best}\n{}",
             text::print(&module)
         );
     }
@@ -601,4 +604,63 @@ fn plans_take_work_in_proportion_to_the_program() {
             );
         }
     }
+}
+
+/// A group is not cut at a number of operations: a chain that fits on chip is one group.
+#[test]
+fn a_long_chain_that_fits_is_one_group() {
+    let registry = Arc::new(optc_ops::registry());
+    let source: String = (0..100)
+        .map(|i| {
+            let x = if i == 0 {
+                "%x".to_owned()
+            } else {
+                format!("%{}", i - 1)
+            };
+            let op = ["exp", "tanh", "abs"][i % 3];
+            format!("%{i} = \"hbir.{op}\"({x}) : (tensor<256x512xf32>) -> tensor<256x512xf32>\n")
+        })
+        .collect();
+    let module = text::parse(&source).expect("a program");
+    for target in ["cpu", "tpu", "triton", "journey6"] {
+        let (_, report) = planned(&module, "tile-propagate", target, &registry).expect("a plan");
+        let counts: Vec<u64> = report.groups.iter().map(|g| g.ops).collect();
+        assert_eq!(counts, [100], "{target}");
+    }
+}
+
+/// Two products of which the second is wide: rows are cut, as blocks of columns would compute the first product again.
+#[test]
+fn a_wide_product_does_not_repeat_the_one_before_it() {
+    let registry = Arc::new(optc_ops::registry());
+    let source = r#"%0 = "hbir.matmul"(%a, %b) : (tensor<512x1024xf32>, tensor<1024x256xf32>) -> tensor<512x256xf32>
+%1 = "hbir.matmul"(%0, %c) : (tensor<512x256xf32>, tensor<256x65536xf32>) -> tensor<512x65536xf32>
+"#;
+    let module = text::parse(source).expect("a program");
+    for target in ["cpu", "tpu", "triton", "journey6"] {
+        let (_, report) = planned(&module, "tile-propagate", target, &registry).expect("a plan");
+        assert!(!report.groups.is_empty(), "{target}");
+        for group in &report.groups {
+            assert!(group.work() <= 1.25, "{target}: {group:?}");
+            assert!(group.above_work.is_none(), "{target}: {group:?}");
+        }
+    }
+}
+
+/// A plan by hand that repeats work is kept, with a remark that says by how much.
+#[test]
+fn a_plan_by_hand_that_repeats_work_is_told() {
+    let registry = Arc::new(optc_ops::registry());
+    let source = r#"func.func @main(%a: tensor<64x32xf32>, %b: tensor<32x32xf32>, %c: tensor<32x64xf32>) -> tensor<64x64xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.matmul"(%a, %b) {tile = {group = 0, result = ["64", "32"]}} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.matmul"(%0, %c) {tile = {group = 0, result = ["64", "16 @ g0 * 16"]}} : (tensor<64x32xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
+  return %1 : tensor<64x64xf32>
+}"#;
+    let mut module = text::parse(source).expect("a program");
+    let stages = PassList::builtin().parse("tile-propagate").expect("a pass");
+    let mut cx = PassContext::new(registry, check::target("cpu"));
+    run(&mut module, &stages, &mut cx, &mut Hooks::default()).expect("a plan");
+    let remarks: Vec<&str> = cx.remarks.iter().map(|r| r.message.as_str()).collect();
+    let wanted = "group 0 does 2.00 times the work of its operations apart, wanted at most 1.25";
+    assert!(remarks.contains(&wanted), "{remarks:?}");
 }

@@ -506,7 +506,10 @@ impl<'a> Pricer<'a> {
             let ty = self.values.priced[*value?].as_tensor()?;
             Some(ty.dtype)
         };
-        let elements = [element(data.operands.first()), element(data.results.first())];
+        let elements = [
+            element(data.operands.first()),
+            element(data.results.first()),
+        ];
         let bound = op_ref(self.func, op, &self.values.bound);
         Some(Arithmetic::of(decl, &bound, elements, self.prices.target))
     }

@@ -125,11 +125,7 @@ fn elements(op: &OpRef<'_>) -> u64 {
 }
 
 impl Contraction {
-    fn of(
-        domain: &IterationDomain,
-        op: &OpRef<'_>,
-        block: Option<[NonZeroU64; 3]>,
-    ) -> Contraction {
+    fn of(domain: &IterationDomain, op: &OpRef<'_>, block: Option<[NonZeroU64; 3]>) -> Contraction {
         let uses = |side: Option<&Vec<IndexExpr>>, id: usize| {
             let reads = |index: &IndexExpr| match index {
                 IndexExpr::Sum { terms, .. } => terms.iter().any(|(loop_id, _)| *loop_id == id),
@@ -178,11 +174,7 @@ impl Contraction {
         for (&class, &extent) in self.class.iter().zip(extents) {
             of[class] = of[class].saturating_mul(extent);
         }
-        for (extent, block) in of
-            .iter_mut()
-            .skip(1)
-            .zip(self.block.into_iter().flatten())
-        {
+        for (extent, block) in of.iter_mut().skip(1).zip(self.block.into_iter().flatten()) {
             *extent = extent.div_ceil(block.get()).saturating_mul(block.get());
         }
         of.into_iter().fold(2, u64::saturating_mul)

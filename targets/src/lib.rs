@@ -631,8 +631,16 @@ mod tests {
             (1.5, 1e-6, 2e-7)
         );
         let target = with("").unwrap();
-        assert_eq!((target.max_work, target.launch, target.step), (1.25, 0.0, 0.0));
-        for line in ["max_work = 0.9", "launch = -1.0", "step = inf", "max_work = nan"] {
+        assert_eq!(
+            (target.max_work, target.launch, target.step),
+            (1.25, 0.0, 0.0)
+        );
+        for line in [
+            "max_work = 0.9",
+            "launch = -1.0",
+            "step = inf",
+            "max_work = nan",
+        ] {
             let error = with(line).unwrap_err().to_string();
             assert!(error.contains("wanted a number of at least"), "{error}");
         }
@@ -640,7 +648,12 @@ mod tests {
 
     #[test]
     fn a_cache_is_a_level_that_concurrent_programs_share() {
-        let cache = |name| Target::builtin(name).unwrap().cache().map(|l| l.name.clone());
+        let cache = |name| {
+            Target::builtin(name)
+                .unwrap()
+                .cache()
+                .map(|l| l.name.clone())
+        };
         assert_eq!(cache("triton"), Some("l2".to_owned()));
         assert_eq!(cache("mosaic_gpu"), Some("l2".to_owned()));
         assert_eq!(cache("tpu"), None);

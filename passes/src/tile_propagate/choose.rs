@@ -52,6 +52,14 @@ enum Which {
 
 /// The most combinations of block sizes that are all tried.
 const MAX_COMBINATIONS: usize = 64;
+/// The same while groups grow.
+const MAX_WHILE_GROWING: usize = 16;
+/// While groups grow, no more combinations are tried once one of them fits.
+const ENOUGH_WHILE_GROWING: usize = 24;
+/// While groups grow, a plan is good enough if it takes no longer than the least time and one part of so many.
+const NEAR: u64 = 16;
+/// The most programs along one dimension that are tried first while groups grow.
+const FEW_PROGRAMS: u64 = 16;
 /// The most rounds of changing one block size at a time.
 const ROUNDS: usize = 3;
 /// The most sizes of a block that are tried along one dimension.
@@ -135,7 +143,10 @@ pub(crate) fn choose(
         let better =
             |(score, _): &(Score, LocalPlan)| best.as_ref().is_none_or(|(known, _)| score < known);
         best = found.filter(better).or(best);
-        if best.as_ref().is_some_and(|(score, _)| aims.reached(score, limits)) {
+        if best
+            .as_ref()
+            .is_some_and(|(score, _)| aims.reached(score, limits))
+        {
             break;
         }
     }
@@ -162,7 +173,13 @@ impl Aims<'_> {
         !self.thorough
             && score.fits()
             && score.bytes <= self.bound
-            && score.time <= about(self.time(limits, 1, limits.enough))
+            && score.exact <= self.near(limits)
+    }
+
+    /// A time that is near enough to the least one while groups grow.
+    fn near(&self, limits: &Limits) -> u64 {
+        let least = self.time(limits, 1, limits.enough);
+        least.saturating_add(least / NEAR)
     }
 
     /// The least time of this many programs, so many of them at a time.
@@ -320,9 +337,19 @@ impl Search<'_> {
             return;
         }
         let fits = self.best.as_ref().is_some_and(|b| b.score.fits());
+        if !self.aims.thorough {
+            self.seed(&whole);
+            if self.reached() {
+                return;
+            }
+        }
         let combinations = self.places.iter().map(|p| p.sizes.len());
         let combinations = combinations.fold(1usize, usize::saturating_mul);
-        if combinations <= MAX_COMBINATIONS {
+        let most = match self.aims.thorough {
+            true => MAX_COMBINATIONS,
+            false => MAX_WHILE_GROWING,
+        };
+        if combinations <= most {
             self.all(&mut whole.clone(), 0);
         } else {
             self.descend(!fits);
@@ -342,6 +369,23 @@ impl Search<'_> {
         if !fits {
             self.here = self.best.clone();
             self.refine();
+        }
+    }
+
+    /// Tries one cut into a few programs in each place. That is often enough while groups grow.
+    fn seed(&mut self, whole: &[u64]) {
+        let places = self.places;
+        for (at, place) in places.iter().enumerate() {
+            let steps = |size: &&u64| place.extent.div_ceil(**size) <= FEW_PROGRAMS;
+            let Some(&size) = place.sizes.iter().find(steps) else {
+                continue;
+            };
+            let mut sizes = whole.to_vec();
+            sizes[at] = size;
+            self.consider(&sizes);
+            if self.reached() {
+                return;
+            }
         }
     }
 
@@ -414,7 +458,8 @@ impl Search<'_> {
 
     /// Repeats `round` while the best of the walk improves, at most [`ROUNDS`] times.
     fn rounds(&mut self, mut round: impl FnMut(&mut Self)) {
-        for _ in 0..ROUNDS {
+        let rounds = if self.aims.thorough { ROUNDS } else { 1 };
+        for _ in 0..rounds {
             let before = self.here.as_ref().map(|b| b.score);
             round(self);
             if self.reached() || self.here.as_ref().map(|b| b.score) == before {
@@ -479,7 +524,9 @@ impl Search<'_> {
 
     /// Returns whether no more block sizes are evaluated. At least one result is found first.
     fn spent(&self) -> bool {
-        self.best.is_some() && self.effort.is_spent()
+        let enough = !self.aims.thorough && ENOUGH_WHILE_GROWING <= self.known.len();
+        let fits = self.best.as_ref().is_some_and(|b| b.score.fits());
+        self.best.is_some() && self.effort.is_spent() || enough && fits
     }
 
     /// The best score that a plan with these block sizes could have.

@@ -1,4 +1,4 @@
-//! The cost of a carried plan: bytes moved, bytes on chip, parallel programs and steps.
+//! The cost of a carried plan: bytes moved, bytes on chip, parallel programs, steps and time.
 //!
 //! Example: with a grid of 4 x 8 blocks whose second axis is innermost, a tile that depends on the first axis alone is
 //! fetched 4 times. A tile that depends on the second is fetched 32 times.
@@ -230,7 +230,11 @@ fn outer_bytes(
     // The bytes of a part that the axes for which `runs` is true touch.
     let touched = |tile: &Tile, shape: &Shape, runs: &dyn Fn(usize) -> bool| {
         let extent = |(a, axis): (usize, &Axis)| Axis {
-            extent: if runs(a) && tile.depends_on(a) { axis.extent } else { 1 },
+            extent: if runs(a) && tile.depends_on(a) {
+                axis.extent
+            } else {
+                1
+            },
             ..*axis
         };
         let axes: Vec<Axis> = axes.iter().enumerate().map(extent).collect();
@@ -239,7 +243,9 @@ fn outer_bytes(
     let mut times = vec![1u64; parts.len()];
     for (place, &axis) in run.iter().enumerate().filter(|&(_, &a)| 1 < axes[a].extent) {
         let inside = |a: usize| run[place + 1..].contains(&a);
-        let one = parts.iter().map(|(tile, shape)| touched(tile, shape, &inside));
+        let one = parts
+            .iter()
+            .map(|(tile, shape)| touched(tile, shape, &inside));
         if cache < one.fold(0, u64::saturating_add) {
             for (times, (tile, _)) in times.iter_mut().zip(&parts) {
                 if !tile.depends_on(axis) {
@@ -248,9 +254,10 @@ fn outer_bytes(
             }
         }
     }
-    let all = parts.iter().zip(times).map(|((tile, shape), times)| {
-        touched(tile, shape, &|_| true).saturating_mul(times)
-    });
+    let all = parts
+        .iter()
+        .zip(times)
+        .map(|((tile, shape), times)| touched(tile, shape, &|_| true).saturating_mul(times));
     all.fold(0, u64::saturating_add)
 }
 
@@ -267,9 +274,9 @@ pub(crate) fn cost(
     let product = |n: u64, axis: &Axis| n.saturating_mul(axis.extent);
     let parallel = axes.iter().filter(|a| a.order == Order::Parallel);
     let bytes = bytes_moved(local, carried, axes, run, limits);
-    let outer = limits.cache.map(|(cache, _)| {
-        outer_bytes(local, carried, axes, run, cache, limits).min(bytes)
-    });
+    let outer = limits
+        .cache
+        .map(|(cache, _)| outer_bytes(local, carried, axes, run, cache, limits).min(bytes));
     let mut out = Cost {
         bytes,
         outer_bytes: outer.unwrap_or(bytes),
@@ -292,8 +299,10 @@ pub(crate) fn cost(
         let work = work.map(|steps| work_of(steps, &op.kind.domain.loops, &grid));
         let work = work.fold(0, u64::saturating_add);
         out.work = out.work.saturating_add(work);
-        let programs = grid.iter().fold(1u64, |n, &extent| n.saturating_mul(extent));
-        amounts.add(op, pieces, work, programs);
+        let programs = grid
+            .iter()
+            .fold(1u64, |n, &extent| n.saturating_mul(extent));
+        amounts.add(&op.kind, pieces, work, programs);
     }
     out.operations = amounts.operations;
     out.on_chip_bytes = amounts.on_chip;

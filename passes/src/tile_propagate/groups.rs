@@ -36,7 +36,7 @@ const MAX_VISITS: usize = 512;
 
 /// The rounds in which operations move between neighbours, and the groups that one group is tried with.
 const SHIFTS: usize = 2;
-const MAX_SHIFTED: usize = 4;
+const MAX_SHIFTED: usize = 2;
 /// The part of a time that may be added for what does not overlap, if bytes become fewer: one in so many.
 const SLACK: u64 = 16;
 
@@ -72,7 +72,7 @@ impl Apart {
     }
 
     /// Returns whether other parts are better: by the roofline they take no more time, and they move fewer bytes or take
-    /// less time. What the first and the last program do not overlap may take a little longer.
+    /// less time. The ends of a group, with which nothing overlaps, may take a little longer.
     fn is_worse(&self, other: &Apart) -> bool {
         other.roofline <= self.roofline
             && other.time <= self.time.saturating_add(self.time / SLACK)
@@ -227,11 +227,9 @@ impl<'a> Grow<'a> {
             let mut makers: Vec<usize> = makers.filter(|&g| g != id).collect();
             makers.sort_unstable();
             makers.dedup();
-            let pairs = makers.into_iter().rev().take(MAX_SHIFTED);
-            let Some((maker, [first, second])) = pairs
-                .filter_map(|maker| Some((maker, self.shifted(maker, &places)?)))
-                .next()
-            else {
+            let mut pairs = makers.into_iter().rev().take(MAX_SHIFTED);
+            let shifted = |maker| Some((maker, self.shifted(maker, &places)?));
+            let Some((maker, [first, second])) = pairs.find_map(shifted) else {
                 return;
             };
             for (id, grown) in [(maker, first), (id, second)] {

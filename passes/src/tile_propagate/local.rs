@@ -128,7 +128,10 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, target: &Target, id: u32) -
     let traffic = decl.map(|d| d.traffic(&op_ref));
     let view = renames && traffic == Some(Traffic::None);
     let element = |ty: Option<&&Type>| ty.and_then(|ty| ty.as_tensor()).map(|ty| ty.dtype);
-    let elements = [element(op_ref.operands.first()), element(op_ref.results.first())];
+    let elements = [
+        element(op_ref.operands.first()),
+        element(op_ref.results.first()),
+    ];
     let arithmetic = decl.filter(|_| fits && traffic == Some(Traffic::None));
     let arithmetic = arithmetic.map(|decl| Arithmetic::of(decl, &op_ref, elements, target));
     let arithmetic = arithmetic.filter(|of| 0 < of.operations());

@@ -16,7 +16,8 @@
 //! ```
 //!
 //! 1. Operations are grown into groups along the dataflow (`groups`). An operation joins the groups that make its
-//!    operands if the result fits on chip and moves fewer bytes.
+//!    operands if the result fits on chip, does not exceed the limit of work, and is better by time (`time`) and bytes.
+//!    Then the first and last operations of groups move to their neighbours where that is better.
 //! 2. For each group a grid is chosen (`choose`): the dimensions of its last result and the sums that are cut, the
 //!    block sizes, and their order. Plans are compared by cost (`cost`). A plan must be legal on the target (`legal`,
 //!    `limits`).
@@ -41,7 +42,7 @@
 //! with unknown sizes, or without declared loops, stays outside of groups.
 //!
 //! # Cost
-//! Linear in operations. A group has a limited size. Each spelling of a group is planned once. The effort to place an
+//! Linear in operations: groups of any size are planned until a limit of effort. Each spelling of a group is planned once. The effort to place an
 //! operation, to join groups, and to plan a group at the end is bounded in dimensions of operands and results. A chain
 //! of cuts that do not divide one another ends a group where the start of a tile would be a sum of too many terms; the
 //! group's remark says so.
@@ -211,7 +212,7 @@ fn plan(
             plan.tiles.insert(func.body[at], tile);
         }
     }
-    report.finish(func, &kinds, &plan);
+    report.finish(func, &kinds, &plan, limits);
     Ok(plan)
 }
 

@@ -38,6 +38,10 @@ pub struct TileReport {
     pub ungrouped_bytes: u64,
     /// Bytes of the program's arguments and constants that are read, and of its results, once each.
     pub program_bytes: u64,
+    /// The modelled time of the groups and of the operations in no group, in picoseconds.
+    pub time_ps: u64,
+    /// The modelled time of all operations one after the other. See [`GroupReport::apart_ps`].
+    pub apart_ps: u64,
     /// The number of combinations of block sizes that were evaluated, over all tried groups.
     pub candidates: u64,
     /// The number of dimensions of operands and results whose tiles were carried for them.
@@ -143,10 +147,8 @@ impl TileReport {
                 unfused = values.fold(unfused, |a, s| a.saturating_add(s.bytes()));
             }
         }
-        let one =
-            whole.and_then(|(given, carried)| one_program(local, &given, carried, limits));
-        let (apart_steps, apart_operations) =
-            (work_untiled(local), untiled(local, 0).operations);
+        let one = whole.and_then(|(given, carried)| one_program(local, &given, carried, limits));
+        let (apart_steps, apart_operations) = (work_untiled(local), untiled(local, 0).operations);
         let work = (cost.work, cost.operations);
         let wasteful = is_wasteful(local, work, (apart_steps, apart_operations), limits);
         let last = places.last().map(|&at| &func.ops[func.body[at]]);
@@ -199,11 +201,13 @@ impl TileReport {
         self.untiled_bytes = self.untiled_bytes.saturating_add(group.untiled_bytes);
         self.tiled_bytes = self.tiled_bytes.saturating_add(group.tiled_bytes);
         self.lower_bound_bytes = self.lower_bound_bytes.saturating_add(bound);
+        self.time_ps = self.time_ps.saturating_add(group.time_ps);
+        self.apart_ps = self.apart_ps.saturating_add(group.apart_ps);
         self.groups.push(group);
     }
 
     /// Counts operations in no group, and the bytes that the program reads and writes at its boundary.
-    pub(super) fn finish(&mut self, func: &Func, kinds: &Kinds, plan: &Plan) {
+    pub(super) fn finish(&mut self, func: &Func, kinds: &Kinds, plan: &Plan, limits: &Limits) {
         debug_assert_eq!(kinds.of.len(), func.body.len(), "one entry an operation");
         for (kind, &op) in kinds.of.iter().zip(&func.body) {
             if kind.computes && !kind.free && !plan.tiles.contains_key(&op) {
@@ -212,6 +216,9 @@ impl TileReport {
                 let bytes = values.map(|&v| bytes_at(func, v));
                 let bytes = bytes.fold(0, u64::saturating_add);
                 self.ungrouped += 1;
+                let time = time::alone(kind, bytes, limits);
+                self.time_ps = self.time_ps.saturating_add(time);
+                self.apart_ps = self.apart_ps.saturating_add(time);
                 self.ungrouped_bytes = self.ungrouped_bytes.saturating_add(bytes);
                 for sum in [
                     &mut self.unfused_bytes,

@@ -5,7 +5,7 @@
 
 use crate::tile_propagate::carry::Carried;
 use crate::tile_propagate::limits::Limits;
-use crate::tile_propagate::local::{Local, LocalOp};
+use crate::tile_propagate::local::{Kind, Local, LocalOp};
 use optc_check::roofline::seconds;
 use optc_ir::op::iteration_domain::Loop;
 use optc_tile::{Span, Steps};
@@ -32,7 +32,8 @@ impl Time {
     /// The least time of this many programs: everything overlaps.
     pub(crate) fn overlapped(&self, limits: &Limits, programs: u64) -> u64 {
         let steps = limits.step * seconds(programs.max(1) - 1, 1.0);
-        self.longest.saturating_add(picoseconds(limits.launch + steps))
+        self.longest
+            .saturating_add(picoseconds(limits.launch + steps))
     }
 }
 
@@ -57,8 +58,7 @@ pub(crate) struct Amounts {
 
 impl Amounts {
     /// Adds an operation whose pieces take these steps in each of `programs` programs.
-    pub(crate) fn add(&mut self, op: &LocalOp, pieces: &[Steps], work: u64, programs: u64) {
-        let kind = &op.kind;
+    pub(crate) fn add(&mut self, kind: &Kind, pieces: &[Steps], work: u64, programs: u64) {
         let Some(arithmetic) = &kind.arithmetic else {
             if !kind.free {
                 let values = kind.operands.iter().chain(&kind.results);
@@ -90,13 +90,13 @@ impl Amounts {
     }
 
     /// Adds an operation in one piece.
-    fn add_whole(&mut self, op: &LocalOp) {
-        let loops = &op.kind.domain.loops;
+    fn add_whole(&mut self, kind: &Kind) {
+        let loops = &kind.domain.loops;
         let whole = Steps {
             spans: loops.iter().map(|l| Span::whole(l.extent)).collect(),
             exact: true,
         };
-        self.add(op, &[whole], steps_of(loops), 1);
+        self.add(kind, &[whole], steps_of(loops), 1);
     }
 
     /// The time on a target.
@@ -139,28 +139,32 @@ pub(crate) fn untiled(local: &Local, bytes: u64) -> Amounts {
         parallel: 1,
         ..Amounts::default()
     };
-    local.ops.iter().for_each(|op| amounts.add_whole(op));
+    local.ops.iter().for_each(|op| amounts.add_whole(&op.kind));
     amounts
 }
 
 /// The modelled time of operations one after the other, in picoseconds: each reads its operands and writes its results
 /// once, and its bytes and its arithmetic overlap.
 pub(crate) fn apart(local: &Local, limits: &Limits) -> u64 {
-    let mut sum = 0u64;
-    for op in local.ops.iter().filter(|op| !op.kind.free) {
+    let times = local.ops.iter().filter(|op| !op.kind.free).map(|op| {
         let values = op.kind.operands.iter().chain(&op.kind.results);
         let bytes = values.fold(0u64, |sum, shape| sum.saturating_add(shape.bytes()));
-        let mut amounts = Amounts {
-            bytes,
-            outer: bytes,
-            programs: 1,
-            parallel: limits.enough,
-            ..Amounts::default()
-        };
-        amounts.add_whole(op);
-        sum = sum.saturating_add(amounts.time(limits).roofline);
-    }
-    sum
+        alone(&op.kind, bytes, limits)
+    });
+    times.fold(0, u64::saturating_add)
+}
+
+/// The modelled time of an operation that moves these bytes, in picoseconds.
+pub(crate) fn alone(kind: &Kind, bytes: u64, limits: &Limits) -> u64 {
+    let mut amounts = Amounts {
+        bytes,
+        outer: bytes,
+        programs: 1,
+        parallel: limits.enough,
+        ..Amounts::default()
+    };
+    amounts.add_whole(kind);
+    amounts.time(limits).roofline
 }
 
 /// The steps of all loops.
@@ -200,9 +204,8 @@ pub(crate) fn is_wasteful(
     apart: (u64, u64),
     limits: &Limits,
 ) -> bool {
-    let above = |found: u64, wanted: u64| {
-        limits.max_work * seconds(wanted, 1.0) < seconds(found, 1.0)
-    };
+    let above =
+        |found: u64, wanted: u64| limits.max_work * seconds(wanted, 1.0) < seconds(found, 1.0);
     1 < local.ops.len() && (above(work, apart.0) || above(operations, apart.1))
 }
 

@@ -2,7 +2,9 @@
 
 use crate::args::StatsArgs;
 use crate::failure::Failure;
+use crate::stats::seconds;
 use optc::estimate::{Estimate, Item, Prices, has_floats, outermost};
+use optc::passes::TileReport;
 use optc::{DType, FoldReport, Module, Program, Registry, SizeTable, Stats, Target};
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
@@ -189,7 +191,7 @@ impl Estimates {
     }
 
     /// The JSON under `estimate`.
-    pub(crate) fn json(&self) -> Json {
+    pub(crate) fn json(&self, tiles: Option<&TileReport>) -> Json {
         let [target, memory] = &self.target;
         let mut root = Map::new();
         let mut put = |name: &str, value: Json| root.insert(name.to_owned(), value);
@@ -200,6 +202,9 @@ impl Estimates {
         let cast = self.wanted.cast.map(|dtype| dtype.to_string());
         put("cast", json!(cast));
         put("after", object(&self.after));
+        if let Some(tiles) = tiles {
+            put("tiles", tiles_json(tiles));
+        }
         if let Some(before) = &self.before {
             put("before", object(before));
             put("gain", json!(gain(before.seconds(), self.after.seconds())));
@@ -350,6 +355,71 @@ fn table(text: &mut String, title: &str, estimate: &Estimate) {
             "{:>14.3} in {} more, which --json has",
             seconds * 1e6,
             rest.len()
+        );
+    }
+}
+
+/// The modelled times of the groups of a plan.
+fn tiles_json(tiles: &TileReport) -> Json {
+    let group = |group: &optc::passes::GroupReport| {
+        json!({
+            "last": group.last,
+            "ops": group.ops,
+            "seconds": seconds(group.time_ps),
+            "roofline_seconds": seconds(group.roofline_ps),
+            "apart_seconds": seconds(group.apart_ps),
+            "compute_seconds": seconds(group.compute_ps),
+            "memory_seconds": seconds(group.memory_ps),
+            "on_chip_seconds": seconds(group.on_chip_ps),
+            "off_chip_bytes": group.tiled_bytes,
+            "on_chip_bytes": group.on_chip_bytes,
+            "conversion_bytes": group.conversion_bytes,
+            "overlapped_seconds": seconds(overlapped(group)),
+        })
+    };
+    let groups: Vec<Json> = tiles.groups.iter().map(group).collect();
+    json!({
+        "seconds": seconds(tiles.time_ps),
+        "apart_seconds": seconds(tiles.apart_ps),
+        "groups": groups,
+    })
+}
+
+/// Picoseconds of a group's arithmetic and bytes that run beside others.
+fn overlapped(group: &optc::passes::GroupReport) -> u64 {
+    let parts = [group.compute_ps, group.memory_ps, group.on_chip_ps];
+    let sum = parts.into_iter().fold(0, u64::saturating_add);
+    sum.saturating_sub(group.time_ps)
+}
+
+/// The modelled times of the groups that take longest.
+pub(crate) fn tiles_text(text: &mut String, tiles: &TileReport) {
+    let us = |picoseconds: u64| seconds(picoseconds) * 1e6;
+    let _ = writeln!(
+        text,
+        "tiles, modelled: {:.3} us, operations by themselves {:.3} us",
+        us(tiles.time_ps),
+        us(tiles.apart_ps)
+    );
+    let _ = writeln!(
+        text,
+        "{:>14} {:>12} {:>12} {:>12} {:>14} {:>14} {:>5} last operation",
+        "us", "compute", "memory", "on chip", "bytes", "on chip", "ops"
+    );
+    let mut groups: Vec<_> = tiles.groups.iter().collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.time_ps));
+    for group in groups.iter().take(SHOWN) {
+        let _ = writeln!(
+            text,
+            "{:>14.3} {:>12.3} {:>12.3} {:>12.3} {:>14} {:>14} {:>5} {}",
+            us(group.time_ps),
+            us(group.compute_ps),
+            us(group.memory_ps),
+            us(group.on_chip_ps),
+            group.tiled_bytes,
+            group.on_chip_bytes,
+            group.ops,
+            group.last
         );
     }
 }

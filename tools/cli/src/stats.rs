@@ -209,9 +209,19 @@ fn json_of(measured: &Measured) -> String {
         root.insert("memory".to_owned(), Json::Object(fields));
     }
     if let Some(estimates) = &measured.estimates {
-        root.insert("estimate".to_owned(), estimates.json());
+        let tiles = measured.reports.get::<TileReport>();
+        root.insert("estimate".to_owned(), estimates.json(tiles));
     }
     format!("{:#}\n", Json::Object(root))
+}
+
+/// Picoseconds in seconds.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a model needs no more digits than a float has"
+)]
+pub(crate) fn seconds(picoseconds: u64) -> f64 {
+    picoseconds as f64 * 1e-12
 }
 
 /// The traffic of tiled groups.
@@ -229,6 +239,16 @@ fn tiles_of(report: &TileReport) -> Json {
             "parallel": g.parallel,
             "steps": g.steps,
             "untiled_steps": g.untiled_steps,
+            "operations": g.operations,
+            "untiled_operations": g.untiled_operations,
+            "outer_bytes": g.outer_bytes,
+            "on_chip_bytes": g.on_chip_bytes,
+            "seconds": seconds(g.time_ps),
+            "roofline_seconds": seconds(g.roofline_ps),
+            "apart_seconds": seconds(g.apart_ps),
+            "compute_seconds": seconds(g.compute_ps),
+            "memory_seconds": seconds(g.memory_ps),
+            "on_chip_seconds": seconds(g.on_chip_ps),
             "conversions": g.conversions,
             "conversion_bytes": g.conversion_bytes,
             "conversion_bytes_at_edges": g.conversion_bytes_at_edges,
@@ -245,6 +265,8 @@ fn tiles_of(report: &TileReport) -> Json {
         "lower_bound_bytes": report.lower_bound_bytes,
         "ungrouped_ops": report.ungrouped,
         "ungrouped_bytes": report.ungrouped_bytes,
+        "seconds": seconds(report.time_ps),
+        "apart_seconds": seconds(report.apart_ps),
         "program_bytes": report.program_bytes,
         "candidates": report.candidates,
         "carried": report.carried,
@@ -258,6 +280,9 @@ fn table_of(measured: &Measured) -> String {
     }
     if let Some(estimates) = &measured.estimates {
         text.push_str(&estimates.text());
+        if let Some(tiles) = measured.reports.get::<TileReport>() {
+            crate::estimate::tiles_text(&mut text, tiles);
+        }
     }
     text
 }

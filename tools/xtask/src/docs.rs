@@ -273,7 +273,7 @@ fn speeds(target: &Target) -> String {
 fn targets() -> String {
     let mut text = format!("# Built-in targets\n\n{NOTE}");
     text.push_str(
-        "Bandwidths and rates are what `optc stats --estimate` models times with (`docs/stats.md`). A rate is of floats (`f`) or \
+        "Bandwidths and rates are what `optc stats --estimate` (`docs/stats.md`) and `tile-propagate` (`docs/tiling.md`) model times with. A rate is of floats (`f`) or \
          integers (`i`) of a width in bits, or of both; types without one have that of the next wider type. In a \
          target's file they are `rates = { f16 = 197.0e12, i8 = 394.0e12 }` and, optional too, `block = [8, 128, 128]` of a unit.\n\n",
     );
