@@ -91,6 +91,21 @@ impl Arithmetic {
         }
     }
 
+    /// The number of arithmetic operations, without those that rounding up to blocks adds.
+    #[must_use]
+    pub fn least_operations(&self) -> u64 {
+        match &self.amount {
+            Amount::Fixed(count) => *count,
+            Amount::Contraction(contraction) => {
+                let plain = Contraction {
+                    block: None,
+                    ..contraction.clone()
+                };
+                plain.operations(&plain.extents)
+            }
+        }
+    }
+
     /// The number of arithmetic operations of a block with these extents of the loops; `None` where blocks change
     /// nothing, so that the number is in proportion to the steps.
     #[must_use]

@@ -269,6 +269,7 @@ fn search(
         aims,
         effort,
         dimensions: dimensions(local),
+        short: false,
         here: None,
         best: None,
         known: FastMap::default(),
@@ -322,6 +323,8 @@ struct Search<'a> {
     effort: &'a Effort,
     /// The number of dimensions that one evaluation carries.
     dimensions: u64,
+    /// True if a short search is enough: the group fits in one program, and groups still grow.
+    short: bool,
     /// The best combination of the current walk.
     here: Option<Tried>,
     best: Option<Tried>,
@@ -345,9 +348,10 @@ impl Search<'_> {
         }
         let combinations = self.places.iter().map(|p| p.sizes.len());
         let combinations = combinations.fold(1usize, usize::saturating_mul);
-        let most = match self.aims.thorough {
-            true => MAX_COMBINATIONS,
-            false => MAX_WHILE_GROWING,
+        self.short = fits && !self.aims.thorough;
+        let most = match self.short {
+            true => MAX_WHILE_GROWING,
+            false => MAX_COMBINATIONS,
         };
         if combinations <= most {
             self.all(&mut whole.clone(), 0);
@@ -458,7 +462,7 @@ impl Search<'_> {
 
     /// Repeats `round` while the best of the walk improves, at most [`ROUNDS`] times.
     fn rounds(&mut self, mut round: impl FnMut(&mut Self)) {
-        let rounds = if self.aims.thorough { ROUNDS } else { 1 };
+        let rounds = if self.short { 1 } else { ROUNDS };
         for _ in 0..rounds {
             let before = self.here.as_ref().map(|b| b.score);
             round(self);
@@ -524,7 +528,7 @@ impl Search<'_> {
 
     /// Returns whether no more block sizes are evaluated. At least one result is found first.
     fn spent(&self) -> bool {
-        let enough = !self.aims.thorough && ENOUGH_WHILE_GROWING <= self.known.len();
+        let enough = self.short && ENOUGH_WHILE_GROWING <= self.known.len();
         let fits = self.best.as_ref().is_some_and(|b| b.score.fits());
         self.best.is_some() && self.effort.is_spent() || enough && fits
     }

@@ -34,6 +34,8 @@ pub(crate) struct Kind {
     pub(crate) fits: bool,
     /// Its arithmetic; `None` if it only moves elements.
     pub(crate) arithmetic: Option<Arithmetic>,
+    /// The number of its arithmetic operations, without those that the unit's blocks add.
+    pub(crate) operations: u64,
     /// The number of the unit that does it, in the order of the target's units.
     pub(crate) unit: Option<usize>,
 }
@@ -152,6 +154,7 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, target: &Target, id: u32) -
         computes,
         stored_data: structure == Structure::Constant,
         fits,
+        operations: arithmetic.as_ref().map_or(0, Arithmetic::least_operations),
         arithmetic,
         unit,
     }

@@ -40,7 +40,7 @@ impl Time {
 /// The amounts of a plan that take time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Amounts {
-    /// Arithmetic operations.
+    /// Arithmetic operations, without those that rounding up to the blocks of units adds.
     pub(crate) operations: u64,
     /// Seconds of each unit of the target, by its number.
     pub(crate) units: Vec<f64>,
@@ -80,7 +80,8 @@ impl Amounts {
                 in_proportion(all, work, steps_of(&kind.domain.loops))
             }
         };
-        self.operations = self.operations.saturating_add(count);
+        let least = in_proportion(kind.operations, work, steps_of(&kind.domain.loops));
+        self.operations = self.operations.saturating_add(least);
         if let (Some(unit), Some(rate)) = (kind.unit, arithmetic.rate) {
             if self.units.len() <= unit {
                 self.units.resize(unit + 1, 0.0);
