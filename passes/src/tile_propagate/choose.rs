@@ -188,7 +188,7 @@ impl Aims<'_> {
         (least.programs, least.parallel) = (programs, parallel);
         let ends = least.time(limits);
         // Everything may overlap.
-        ends.overlapped(limits, programs)
+        limits.deciding(ends.overlapped(limits, programs))
     }
 }
 
@@ -340,7 +340,7 @@ impl Search<'_> {
             return;
         }
         let fits = self.best.as_ref().is_some_and(|b| b.score.fits());
-        if !self.aims.thorough {
+        if !self.aims.thorough && self.limits.is_timed() {
             self.seed(&whole);
             if self.reached() {
                 return;
@@ -348,7 +348,7 @@ impl Search<'_> {
         }
         let combinations = self.places.iter().map(|p| p.sizes.len());
         let combinations = combinations.fold(1usize, usize::saturating_mul);
-        self.short = fits && !self.aims.thorough;
+        self.short = fits && !self.aims.thorough && self.limits.is_timed();
         let most = match self.short {
             true => MAX_WHILE_GROWING,
             false => MAX_COMBINATIONS,
@@ -685,6 +685,7 @@ impl Search<'_> {
     }
 
     fn score(&self, cost: &Cost, grid: &[u64]) -> Score {
+        let time = self.limits.deciding(cost.time.total);
         Score {
             excess: cost.footprint.saturating_sub(self.limits.memory),
             wasteful: is_wasteful(
@@ -693,9 +694,9 @@ impl Search<'_> {
                 (self.aims.work, self.aims.least.operations),
                 self.limits,
             ),
-            time: about(cost.time.total),
+            time: about(time),
             bytes: cost.bytes,
-            exact: cost.time.total,
+            exact: time,
             serial: std::cmp::Reverse(cost.parallel.min(self.aims.enough)),
             programs: grid.iter().fold(1, |a: u64, &n| a.saturating_mul(n)),
             footprint: cost.footprint,

@@ -65,9 +65,10 @@ struct Apart {
 }
 
 impl Apart {
-    fn add(&mut self, cost: &Cost) {
-        self.time = self.time.saturating_add(cost.time.total);
-        self.roofline = self.roofline.saturating_add(cost.time.roofline);
+    fn add(&mut self, cost: &Cost, limits: &Limits) {
+        let times = [cost.time.total, cost.time.roofline].map(|time| limits.deciding(time));
+        self.time = self.time.saturating_add(times[0]);
+        self.roofline = self.roofline.saturating_add(times[1]);
         self.bytes = self.bytes.saturating_add(cost.bytes);
     }
 
@@ -94,7 +95,8 @@ pub(crate) struct Grow<'a> {
     known: FastMap<Vec<u32>, Planned>,
     /// Operations that were refused because tiles would start at sums of too many terms.
     long: Vec<bool>,
-    /// The effort at which groups stop to grow beyond [`MAX_OPS`].
+    /// The effort at which groups stop to grow beyond [`MAX_OPS`]. Where bytes decide they do not: each larger group moves
+    /// fewer bytes.
     large: u64,
     pub(crate) effort: Effort,
 }
@@ -116,9 +118,12 @@ impl<'a> Grow<'a> {
             refused: Vec::new(),
             known: FastMap::default(),
             long: vec![false; func.body.len()],
-            large: LARGE_PER_OP
-                .saturating_mul(func.body.len() as u64)
-                .saturating_add(LARGE),
+            large: match limits.is_timed() {
+                true => LARGE_PER_OP
+                    .saturating_mul(func.body.len() as u64)
+                    .saturating_add(LARGE),
+                false => 0,
+            },
             effort: Effort::default(),
         }
     }
@@ -247,7 +252,7 @@ impl<'a> Grow<'a> {
         let maker = group.places.clone();
         let mut best = Apart::default();
         for places in [&maker[..], reader] {
-            best.add(&self.plan(places).plan?.cost);
+            best.add(&self.plan(places).plan?.cost, self.limits);
         }
         let heavy = |kinds: &Kinds, places: &[usize]| -> Vec<usize> {
             let heavy = (1..places.len()).filter(|&i| kinds.of[places[i]].is_heavy());
@@ -276,8 +281,8 @@ impl<'a> Grow<'a> {
                 continue;
             };
             let mut sum = Apart::default();
-            sum.add(&one.cost);
-            sum.add(&two.cost);
+            sum.add(&one.cost, self.limits);
+            sum.add(&two.cost, self.limits);
             if best.is_worse(&sum) {
                 best = sum;
                 let grown = |places, plan| Grown {
@@ -346,11 +351,11 @@ impl<'a> Grow<'a> {
     fn join(&mut self, ops: &[usize], parts: &[usize], alone: &Cost) -> Option<Grown> {
         let mut places = ops.to_vec();
         let mut apart = Apart::default();
-        apart.add(alone);
+        apart.add(alone, self.limits);
         for &g in parts {
             let group = self.groups[g].as_ref()?;
             places.extend(&group.places);
-            apart.add(&group.plan.cost);
+            apart.add(&group.plan.cost, self.limits);
         }
         if MAX_OPS < places.len() && self.large <= self.effort.carried.get() {
             return None;
@@ -368,7 +373,7 @@ impl<'a> Grow<'a> {
         let Planned { plan, long } = self.plan(&places);
         let plan = plan.filter(|plan| {
             let mut joined = Apart::default();
-            joined.add(&plan.cost);
+            joined.add(&plan.cost, self.limits);
             apart.is_worse(&joined)
         });
         if plan.is_none() {

@@ -82,6 +82,17 @@ impl Limits {
         }
     }
 
+    /// The time of a plan as far as it decides: 0 for a target that does not state what a step of a grid takes. Without
+    /// that, cuts into very small steps would seem to cost nothing; there bytes decide.
+    pub(crate) fn deciding(&self, time: u64) -> u64 {
+        if self.is_timed() { time } else { 0 }
+    }
+
+    /// Returns whether time decides between plans.
+    pub(crate) fn is_timed(&self) -> bool {
+        0.0 < self.step
+    }
+
     /// The share of a machine that this many programs at a time keep busy. In the last turn some cores may be idle.
     pub(crate) fn share(&self, parallel: u64) -> f64 {
         self.cores.map_or(1.0, |cores| {
