@@ -1,5 +1,5 @@
-//! Groups cut out of exported models, and random ones. Their plans compute the same as the operations, and take hardly
-//! more time, by the model, than the best plan found by trying all block sizes.
+//! Groups cut out of exported models, and random ones. Their plans compute the same as the operations, and cost hardly
+//! more, in time of the model or in bytes, than the best plan found by trying all block sizes.
 
 use optc_compare::{Fill, RandomSource, SplitMix64, compare, random_inputs};
 use optc_interp::{run_reference, run_tiled};
@@ -128,7 +128,7 @@ fn sizes(extent: u64, unit: u64) -> Vec<u64> {
     (1..=extent).filter(good).filter(legal).collect()
 }
 
-/// The modelled time of the best plan of one group over all block sizes and orders of axes. Tiles start from its last
+/// The cost of the best plan of one group over all block sizes and orders of axes. Tiles start from its last
 /// operation, or from one whose result several others read in parts, with one reduction at a time. `None` if there are
 /// too many plans to try, or if none fits.
 fn exhaustive(
@@ -257,9 +257,9 @@ fn exhaustive_from(
                     .iter()
                     .map(|&i| (places[i], places[i].sizes[chosen[i]]))
                     .collect();
-                let found = time_of(module, (root, members), &picked, memory, target, registry);
-                if let Some(time) = found {
-                    best = Some(best.map_or(time, |b: u64| b.min(time)));
+                let found = cost_of(module, (root, members), &picked, memory, target, registry);
+                if let Some(cost) = found {
+                    best = Some(best.map_or(cost, |b: u64| b.min(cost)));
                 }
             }
             let Some(next) = (0..places.len()).find(|&i| chosen[i] + 1 < places[i].sizes.len())
@@ -289,9 +289,9 @@ fn orders(axes: &[usize]) -> Vec<Vec<usize>> {
     out
 }
 
-/// The modelled time of a plan that cuts these places into these blocks. `None` if it is no plan, does not fit, or does
+/// The cost of a plan that cuts these places into these blocks. `None` if it is no plan, does not fit, or does
 /// more work than the target allows.
-fn time_of(
+fn cost_of(
     module: &Module,
     (root, members): (Op, &[Op]),
     picked: &[(&Place, u64)],
@@ -346,7 +346,15 @@ fn time_of(
     let passes = format!("tile-propagate{{memory={memory}}}");
     let (_, report) = planned(&module, &passes, target, registry).ok()?;
     let group = report.groups.first()?;
-    group.above_work.is_none().then_some(group.time_ps)
+    group.above_work.is_none().then(|| cost(group, target))
+}
+
+/// The figure that decides about plans of a target: modelled time in picoseconds, or bytes.
+fn cost(group: &GroupReport, target: &str) -> u64 {
+    match target {
+        "tpu" => group.time_ps,
+        _ => group.tiled_bytes,
+    }
 }
 
 /// The planner's plan and the best plan over all block sizes. `None` if there is nothing to compare: several groups, or
@@ -366,7 +374,7 @@ fn against_all(
     };
     let best = exhaustive(module, &group.ops, memory, target, registry, limit)?;
     Some((
-        moved.time_ps,
+        cost(moved, target),
         best,
         moved.lower_bound_bytes < moved.tiled_bytes,
     ))
@@ -390,10 +398,10 @@ fn near_the_best(small: bool, target: &str) -> usize {
                 continue;
             };
             compared += 1;
-            let near = best + best / 10;
+            let near = best + best / if target == "tpu" { 10 } else { 20 };
             assert!(
                 found <= near,
-                "{name}, {target}, {memory} bytes: {found} ps, the best {best}"
+                "{name}, {target}, {memory} bytes: {found}, the best {best}"
             );
         }
     }
@@ -415,7 +423,7 @@ fn plans_of_small_groups_are_near_the_best_on_triton() {
 #[test]
 fn plans_of_model_groups_are_near_the_best_on_tpu() {
     let compared = near_the_best(false, "tpu");
-    assert!(12 <= compared, "{compared} compared");
+    assert!(11 <= compared, "{compared} compared");
 }
 
 #[test]
@@ -434,10 +442,10 @@ fn plans_of_random_groups_are_near_the_best() {
         };
         compared += 1;
         cut += usize::from(above);
-        let near = best + best / 10;
+        let near = best + best / if target == "tpu" { 10 } else { 20 };
         assert!(
             found <= near,
-            "seed {seed}, {target}, {memory} bytes: {found} ps, the best {best}\n{}",
+            "seed {seed}, {target}, {memory} bytes: {found}, the best {best}\n{}",
             text::print(&module)
         );
     }
@@ -606,7 +614,7 @@ fn plans_take_work_in_proportion_to_the_program() {
     }
 }
 
-/// A group is not cut at a number of operations: a chain that fits on chip is one group.
+/// A group is not cut at a number of operations where time decides: a chain that fits on chip is one group.
 #[test]
 fn a_long_chain_that_fits_is_one_group() {
     let registry = Arc::new(optc_ops::registry());
@@ -625,7 +633,12 @@ fn a_long_chain_that_fits_is_one_group() {
     for target in ["cpu", "tpu", "triton", "journey6"] {
         let (_, report) = planned(&module, "tile-propagate", target, &registry).expect("a plan");
         let counts: Vec<u64> = report.groups.iter().map(|g| g.ops).collect();
-        assert_eq!(counts, [100], "{target}");
+        let wanted: &[u64] = if target == "tpu" {
+            &[100]
+        } else {
+            &[48, 48, 4]
+        };
+        assert_eq!(counts, wanted, "{target}");
     }
 }
 

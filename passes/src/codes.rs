@@ -295,6 +295,15 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=tile-propagate --remarks in.ir",
         "nothing is wrong; layouts that the operations share need no conversion",
     );
+    TILE_GROUP_PLAN = command(
+        "a remark: what a group of operations that is kept on chip moves and holds",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<64x32xf32>) -> tensor<64x32xf32>"#,
+        )],
+        "optc --pass=tile-propagate --remarks in.ir",
+        "nothing is wrong; a target with more memory on chip, or other blocks in the program's own plan, change it",
+    );
     TILE_WORK = command(
         "a remark: a plan that a program brings computes values more often than the target's file allows, so that its group does more than `max_work` times the work of its operations apart",
         &[(
@@ -307,15 +316,6 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=tile-propagate --remarks in.ir",
         "cut a dimension that all operations of the group have, or cut the group in two",
-    );
-    TILE_GROUP_PLAN = command(
-        "a remark: what a group of operations that is kept on chip moves and holds",
-        &[(
-            "in.ir",
-            r#"%0 = "hbir.relu"(%x) : (tensor<64x32xf32>) -> tensor<64x32xf32>"#,
-        )],
-        "optc --pass=tile-propagate --remarks in.ir",
-        "nothing is wrong; a target with more memory on chip, or other blocks in the program's own plan, change it",
     );
     UNKNOWN_OPTION = command(
         "a pass has no option of this name",

@@ -2,7 +2,7 @@
 //!
 //! A call returns an error or NULL. Its results are written through pointers, and only if it succeeds. Each entry
 //! catches panics, which become the error `internal-error`. Handles are opaque and do not change after they are made,
-//! except [`OptcOptions`](options::OptcOptions), so threads may share them.
+//! except [`OptcOptions`], so threads may share them.
 //!
 //! # Files
 //! - `error.rs` is the error that a call returns, `argument.rs` reads the arguments of a call.

@@ -8,7 +8,7 @@ use crate::tile_propagate::bound::{lower_bound, whole};
 use crate::tile_propagate::carry::{Carried, Given, Stuck, carry};
 use crate::tile_propagate::cost::{Cost, bytes_moved, cost, in_turn, work_untiled};
 use crate::tile_propagate::legal::{check, check_order, ends, widen};
-use crate::tile_propagate::limits::Limits;
+use crate::tile_propagate::limits::{ENOUGH_PARALLEL, Limits};
 use crate::tile_propagate::local::{Local, LocalSource};
 use crate::tile_propagate::online::{OnlineCut, online_cut};
 use crate::tile_propagate::time::{Amounts, about, is_wasteful, untiled};
@@ -133,7 +133,11 @@ pub(crate) fn choose(
         work: work_untiled(local),
         bound,
         least: &least,
-        enough: limits.enough,
+        // Where bytes alone decide while groups grow, a plan of equal bytes is found in fewer steps.
+        enough: match thorough || limits.is_timed() {
+            true => limits.enough,
+            false => limits.enough.max(ENOUGH_PARALLEL),
+        },
         thorough,
     };
     let mut best: Option<(Score, LocalPlan)> = None;

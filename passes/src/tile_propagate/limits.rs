@@ -40,7 +40,7 @@ pub(crate) struct Limits {
 const DEFAULT_MEMORY: u64 = 1 << 20;
 
 /// Parallel programs, for a target that does not state its cores.
-const ENOUGH_PARALLEL: u64 = 256;
+pub(crate) const ENOUGH_PARALLEL: u64 = 256;
 
 impl Limits {
     /// `documented` selects the documented rule for vectors instead of the current one.

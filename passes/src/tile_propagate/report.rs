@@ -121,6 +121,26 @@ impl GroupReport {
     }
 }
 
+impl GroupReport {
+    /// Counts the layout conversions of a group.
+    fn add_conversions(&mut self, local: &Local) {
+        for op in &local.ops {
+            let ([operand], [result]) = (&op.kind.operands[..], &op.kind.results[..]) else {
+                continue;
+            };
+            if !op.kind.converts {
+                continue;
+            }
+            let read = matches!(op.operands[..], [LocalSource::Outside(_)]);
+            let at_edge = if read { operand.bytes() } else { 0 };
+            let at_edge = at_edge + if op.live_out[0] { result.bytes() } else { 0 };
+            self.conversions += 1;
+            self.conversion_bytes += operand.bytes().saturating_add(result.bytes());
+            self.conversion_bytes_at_edges += at_edge;
+        }
+    }
+}
+
 impl TileReport {
     /// Adds a group, with its figures beside those of its alternatives: each operation by itself, all in one program,
     /// and the lower bound. They are computed here, because the search prices only the plans that it looks at.
@@ -179,20 +199,7 @@ impl TileReport {
             span: last.map_or_else(optc_ir::Span::default, |op| op.span),
             ..GroupReport::default()
         };
-        for op in &local.ops {
-            let ([operand], [result]) = (&op.kind.operands[..], &op.kind.results[..]) else {
-                continue;
-            };
-            if !op.kind.converts {
-                continue;
-            }
-            let read = matches!(op.operands[..], [LocalSource::Outside(_)]);
-            let at_edge = if read { operand.bytes() } else { 0 };
-            let at_edge = at_edge + if op.live_out[0] { result.bytes() } else { 0 };
-            group.conversions += 1;
-            group.conversion_bytes += operand.bytes().saturating_add(result.bytes());
-            group.conversion_bytes_at_edges += at_edge;
-        }
+        group.add_conversions(local);
         self.conversion_bytes = self.conversion_bytes.saturating_add(group.conversion_bytes);
         self.conversion_bytes_at_edges = self
             .conversion_bytes_at_edges

@@ -2,7 +2,6 @@
 
 use crate::args::StatsArgs;
 use crate::failure::Failure;
-use crate::stats::seconds;
 use optc::estimate::{Estimate, Item, Prices, has_floats, outermost};
 use optc::passes::TileReport;
 use optc::{DType, FoldReport, Module, Program, Registry, SizeTable, Stats, Target};
@@ -435,4 +434,13 @@ fn names(item: &Item) -> String {
         0 => shown.join(", "),
         _ => format!("{} and {more} more", shown.join(", ")),
     }
+}
+
+/// Picoseconds in seconds.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a model needs no more digits than a float has"
+)]
+pub(crate) fn seconds(picoseconds: u64) -> f64 {
+    picoseconds as f64 * 1e-12
 }

@@ -4,7 +4,7 @@ use crate::args::{CompileArgs, StatsArgs};
 use crate::codes;
 use crate::condition::{Condition, Figures};
 use crate::driver::Main;
-use crate::estimate::{self, Estimates, Wanted};
+use crate::estimate::{self, Estimates, Wanted, seconds};
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
@@ -213,15 +213,6 @@ fn json_of(measured: &Measured) -> String {
         root.insert("estimate".to_owned(), estimates.json(tiles));
     }
     format!("{:#}\n", Json::Object(root))
-}
-
-/// Picoseconds in seconds.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a model needs no more digits than a float has"
-)]
-pub(crate) fn seconds(picoseconds: u64) -> f64 {
-    picoseconds as f64 * 1e-12
 }
 
 /// The traffic of tiled groups.
