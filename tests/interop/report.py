@@ -232,6 +232,9 @@ def check_page(optc, folder):
         for name in ["memory", "tiles"]:
             drawn = chrome.run(f"document.querySelectorAll('#{name} svg').length")
             assert 0 < drawn, f"{name}: no drawing"
+        assert "one program" in chrome.run("document.getElementById('tiles').textContent")
+        # On this target the group is cut.
+        chrome.open(report(optc, model, folder / "cut.html", "--target=triton"))
         assert "for g0 in" in chrome.run("document.getElementById('tiles').textContent")
         assert not chrome.faults(), chrome.faults()
     print(f"page: search, click, layout, {len(remarks)} remarks")
