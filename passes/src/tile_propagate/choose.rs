@@ -133,7 +133,7 @@ pub(crate) fn choose(
         work: work_untiled(local),
         bound,
         least: &least,
-        // Where bytes alone decide while groups grow, a plan of equal bytes is found in fewer steps.
+        // A plan of equal bytes is found in fewer steps while groups grow, if bytes alone decide.
         enough: match thorough || limits.is_timed() {
             true => limits.enough,
             false => limits.enough.max(ENOUGH_PARALLEL),

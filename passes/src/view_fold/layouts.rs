@@ -375,6 +375,11 @@ impl Layouts {
         lanes.min().unwrap_or(1).max(1)
     }
 
+    /// Returns whether elements of two widths have the same number of lanes.
+    pub(crate) fn have_same_lanes(&self, a: u32, b: u32) -> bool {
+        a == b || self.lanes(a) == self.lanes(b)
+    }
+
     /// The rows of the machine's largest tile for elements of this width.
     pub(crate) fn most_rows(&self, bits: u32) -> u64 {
         let tiles = self.machine.as_ref().map(|m| m.full_tiles(bits));

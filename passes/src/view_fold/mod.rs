@@ -103,6 +103,7 @@ use function::fold;
 use groups::Functions;
 use layouts::Layouts;
 use optc_check::amount::amount;
+use optc_check::items;
 use optc_check::stats::Stats;
 use optc_ir::size::SizeTable;
 use optc_ir::{Attr, CodeName, Diagnostic, Module, name_sizes, trace};
@@ -322,9 +323,10 @@ impl Rest {
             .naive
             .add(&amount(before.polynomials.copy, before.copy_bytes), &sizes);
         total.compare(&after, &sizes)?;
-        remark_copies(module, &total.copies, cx);
+        let all = items(module, &cx.registry, &sizes, None);
+        remark_copies(module, &all, &total.copies, cx);
         remark_families(module, cx);
-        remark_padding(module, cx);
+        remark_padding(module, &all, cx);
         let report = total.report(&after, tally, cx, module);
         remark_conversions(&report, &original, cx);
         tracing::info!(

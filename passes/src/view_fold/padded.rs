@@ -7,8 +7,7 @@ use crate::codes;
 use crate::names::name_of;
 use crate::pass::PassContext;
 use indexmap::IndexMap;
-use optc_check::{Source, items};
-use optc_ir::size::SizeTable;
+use optc_check::{Item, Source};
 use optc_ir::text::print_type;
 use optc_ir::{Diagnostic, Func, Module, Op, Structure, Value};
 use optc_target::When;
@@ -38,13 +37,12 @@ fn readers_of(func: &Func) -> Readers {
 }
 
 /// Adds one remark for each type of stored values with padding, those with the most padding first.
-pub(crate) fn remark_padding(module: &Module, cx: &mut PassContext) {
+pub(crate) fn remark_padding(module: &Module, all: &[Item], cx: &mut PassContext) {
     if !cx.target.is_tiled() {
         return;
     }
-    let sizes = SizeTable::new(&cx.bindings);
     let mut types: IndexMap<String, Padded> = IndexMap::new();
-    for item in items(module, &cx.registry, &sizes, None) {
+    for item in all {
         let func = &module.funcs[item.func];
         let value = match item.of {
             Source::Op(op) => func.ops[op].results.first().copied(),

@@ -8,8 +8,7 @@ use crate::names::{name_of, reader_name};
 use crate::pass::PassContext;
 use indexmap::IndexSet;
 use optc_check::stats::CostClass;
-use optc_check::{Source, items};
-use optc_ir::size::SizeTable;
+use optc_check::{Item, Source};
 use optc_ir::{Diagnostic, FreedomClass, Func, Module, Op, Structure};
 
 /// Adds one remark a conversion: its cause, its cost, and the changes that would remove it.
@@ -76,9 +75,8 @@ pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mu
 
 /// Adds one remark for each operation that copies, repeats or rearranges and is no conversion: the bytes that it moves,
 /// and the reason why its result is not in place in another value.
-pub(crate) fn remark_copies(module: &Module, left: &Left, cx: &mut PassContext) {
-    let sizes = SizeTable::new(&cx.bindings);
-    for item in items(module, &cx.registry, &sizes, None) {
+pub(crate) fn remark_copies(module: &Module, all: &[Item], left: &Left, cx: &mut PassContext) {
+    for item in all {
         let (func, Source::Op(op)) = (&module.funcs[item.func], item.of) else {
             continue;
         };

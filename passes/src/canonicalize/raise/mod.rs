@@ -201,6 +201,11 @@ fn ones(ty: &TensorType, axis: usize) -> Result<Constant, Refusal> {
     Ok(Constant::dense(Dense { ty, bytes, splat }))
 }
 
+/// An axis as an attribute states it.
+fn number(axis: usize) -> i64 {
+    i64::try_from(axis).unwrap_or(i64::MAX)
+}
+
 type Make = Box<dyn FnOnce(&mut Patch<'_>, Leaves, &TensorType) -> Result<Value, Refusal>>;
 
 /// An operation in place of its parts.

@@ -1,7 +1,7 @@
 //! Layer norm and RMS norm from their parts, and scales and biases into them.
 
 use super::seen::{Placed, Seen, Sight};
-use super::{Leaves, Raised};
+use super::{Leaves, Raised, number};
 use crate::rules::{Refusal, ensure};
 use optc_ir::Value;
 use optc_ops::{Add, Div, LayerNorm, Mul, Pow, RmsNorm, Rsqrt, Sqrt};
@@ -233,8 +233,4 @@ fn place(sight: &Sight<'_>, seen: &Seen, first: usize) -> Result<Placed, Refusal
         value: base.value,
         reshaped,
     })
-}
-
-fn number(axis: usize) -> i64 {
-    i64::try_from(axis).unwrap_or(i64::MAX)
 }

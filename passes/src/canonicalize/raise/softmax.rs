@@ -1,9 +1,9 @@
 //! Softmax and log-softmax from their parts.
 
 use super::seen::{Seen, Sight};
-use super::{Leaves, Raised};
+use super::{Leaves, Raised, number};
 use crate::rules::{Refusal, ensure};
-use optc_ir::Value;
+use optc_ir::{Operation, Value};
 use optc_ops::{Exp, Log, LogSoftmax, Max, ReduceKind, Softmax, Sub};
 
 /// exp(x - max x) / sum exp(x - max x), also as a product with the reciprocal of the sum.
@@ -13,15 +13,7 @@ pub(super) fn softmax(sight: &Sight<'_>, root: Value) -> Result<Raised, Refusal>
     let shifted = sight
         .unary::<Exp>(&powers)
         .ok_or(Refusal("no exponential is divided"))?;
-    let (x, axis) = less_greatest(sight, &shifted)?;
-    of_powers(sight, &sum, &x, axis)?;
-    let x = sight
-        .whole(&x)
-        .ok_or(Refusal("the operand has another type"))?;
-    Ok(Raised::new(
-        Softmax { axis: number(axis) },
-        Leaves::of(&[x]),
-    ))
+    along(sight, &shifted, &sum, |axis| Softmax { axis })
 }
 
 /// (x - max x) - log sum exp(x - max x).
@@ -31,15 +23,22 @@ pub(super) fn log_softmax(sight: &Sight<'_>, root: Value) -> Result<Raised, Refu
     let sum = sight
         .unary::<Log>(&log)
         .ok_or(Refusal("no logarithm is subtracted"))?;
-    let (x, axis) = less_greatest(sight, &shifted)?;
-    of_powers(sight, &sum, &x, axis)?;
+    along(sight, &shifted, &sum, |axis| LogSoftmax { axis })
+}
+
+/// The operation of a difference from the maximum, and of the sum of its exponentials along the same axis.
+fn along<T: Operation + 'static>(
+    sight: &Sight<'_>,
+    shifted: &Seen,
+    sum: &Seen,
+    op: impl FnOnce(i64) -> T,
+) -> Result<Raised, Refusal> {
+    let (x, axis) = less_greatest(sight, shifted)?;
+    of_powers(sight, sum, &x, axis)?;
     let x = sight
         .whole(&x)
         .ok_or(Refusal("the operand has another type"))?;
-    Ok(Raised::new(
-        LogSoftmax { axis: number(axis) },
-        Leaves::of(&[x]),
-    ))
+    Ok(Raised::new(op(number(axis)), Leaves::of(&[x])))
 }
 
 /// The operand and the axis of a difference from the maximum. Without the maximum, exponentials of large numbers would be
@@ -85,8 +84,4 @@ fn of_powers(sight: &Sight<'_>, sum: &Seen, x: &Seen, axis: usize) -> Result<(),
         sight.same(&of, x) && along == axis,
         "the sum is that of another value",
     )
-}
-
-fn number(axis: usize) -> i64 {
-    i64::try_from(axis).unwrap_or(i64::MAX)
 }

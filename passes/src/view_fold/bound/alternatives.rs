@@ -38,8 +38,8 @@ impl Relaxation<'_> {
             return 0;
         };
         let sig = self.signatures.get(id);
-        let lanes = |port: usize| self.layouts.lanes(sig.bits[port]);
-        if !sig.is_tiled() || !sig.is_common_order() || lanes(a.0) != lanes(b.0) {
+        let same_lanes = (self.layouts).have_same_lanes(sig.bits[a.0], sig.bits[b.0]);
+        if !sig.is_tiled() || !sig.is_common_order() || !same_lanes {
             return 0;
         }
         let (whole, part) = match whole_and_part(sig, a.0, b.0) {

@@ -45,9 +45,12 @@ pub(super) fn ends_alike(
     if p != q {
         return !(whole(p) && whole(q));
     }
-    let lanes = |port: usize| layouts.lanes(sig.bits[port]);
     let shares_all = sig.tiles.iter().all(|rule| rule.shares_all);
-    if !shares_all || lanes(a) != lanes(b) || !whole(p) || sig.labels(a) != sig.labels(b) {
+    if !shares_all
+        || !layouts.have_same_lanes(sig.bits[a], sig.bits[b])
+        || !whole(p)
+        || sig.labels(a) != sig.labels(b)
+    {
         return true;
     }
     let Some((whole_of, part)) = whole_and_part(sig, a, b) else {

@@ -66,9 +66,7 @@ pub(super) fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[Labe
     for (place, roles) in [Place::Lane, Place::Row].into_iter().zip(&rule.ports[port]) {
         let mut own: Option<PortRole> = None;
         let in_place = || order.iter().filter(|d| d.place == place);
-        let alone = |d: &LabelDigit| is_alone(sig, d.label);
-        let first = in_place().next().map(|d| d.label);
-        if in_place().any(|d| Some(d.label) != first) && in_place().any(alone) {
+        if 1 < in_place().count() && in_place().any(|d| is_alone(sig, d.label)) {
             return false;
         }
         for digit in order.iter().filter(|d| d.place == place) {
