@@ -7,6 +7,7 @@ use crate::options::OptcOptions;
 use crate::program::{OptcProgram, format};
 use optc::text::value_names;
 use optc::{Absence, Answer, Compiler, Error, Fate, Format, Func, Holder, Value, ViewDecision};
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_char};
 use std::mem::MaybeUninit;
 use std::ptr::null;
@@ -106,6 +107,8 @@ pub struct OptcAnswer {
     compiler: Compiler,
     answer: Answer,
     values: Vec<Value>,
+    /// The names of the values of each function of the result, made when they are asked for.
+    names: Vec<OnceLock<BTreeMap<Value, String>>>,
     /// The texts of holders, made when they are asked for.
     holders: Vec<OnceLock<Vec<HolderText>>>,
     conversions: OnceLock<Vec<ConversionText>>,
@@ -132,6 +135,13 @@ pub extern "C" fn optc_fold(
         answer.write(Box::into_raw(Box::new(OptcAnswer {
             values: from.values.iter().map(|(value, _)| *value).collect(),
             holders: from.values.iter().map(|_| OnceLock::new()).collect(),
+            names: found
+                .program()
+                .module
+                .funcs
+                .iter()
+                .map(|_| OnceLock::new())
+                .collect(),
             conversions: OnceLock::new(),
             proof: c_text(proof),
             compiler,
@@ -159,7 +169,10 @@ impl OptcAnswer {
     }
 
     fn name(&self, func: usize, value: Value) -> CString {
-        let names = value_names(self.func(func));
+        let names = self.names[func].get_or_init(|| {
+            let names = value_names(self.func(func)).into_iter();
+            names.collect()
+        });
         c_text(names.get(&value).map_or("", |name| name))
     }
 

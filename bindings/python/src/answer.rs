@@ -3,6 +3,7 @@
 use crate::program::Program;
 use crate::task::{raised, run};
 use crate::tensors::{Given, Made, Port, Size, arrays, execute, results, tensors};
+use indexmap::IndexMap;
 use optc::interp::{EquivalenceOptions, NotEquivalent, compare, equivalent};
 use optc::text::value_names;
 use optc::{
@@ -12,7 +13,7 @@ use optc::{
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A layout: its text, sizes, strides, and the positions that are padding.
 type LayoutParts = (String, Vec<Size>, Option<Vec<Size>>, Option<u64>);
@@ -34,6 +35,8 @@ struct Folded {
     compiler: Compiler,
     before: Arc<optc::Program>,
     answer: optc::Answer,
+    /// The names of the values of each function of the result, made when they are asked for.
+    names: Vec<OnceLock<IndexMap<Value, String>>>,
 }
 
 /// A program after its fold.
@@ -55,8 +58,9 @@ fn layout(layout: &Stored) -> LayoutParts {
 impl Folded {
     /// The name of a value in a function of the result.
     fn name(&self, func: usize, value: Value) -> String {
-        let func = &self.answer.program().module.funcs[func];
-        value_names(func).swap_remove(&value).unwrap_or_default()
+        let of = || value_names(&self.answer.program().module.funcs[func]);
+        let names = self.names[func].get_or_init(of);
+        names.get(&value).cloned().unwrap_or_default()
     }
 
     fn holders(&self, value: Value) -> Result<Vec<HolderParts>, Error> {
@@ -76,11 +80,8 @@ impl Folded {
     }
 
     fn conversions(&self) -> Vec<ConversionParts> {
-        let names: Vec<(Value, String)> = self.before.values();
-        let name_of = |value: &Value| {
-            let named = names.iter().find(|(known, _)| known == value);
-            named.map(|(_, name)| name.clone())
-        };
+        let names: IndexMap<Value, String> = self.before.values().into_iter().collect();
+        let name_of = |value: &Value| names.get(value).cloned();
         let all = self.answer.conversions().into_iter();
         let parts = all.map(|kept| {
             let func = &self.answer.program().module.funcs[kept.op.func];
@@ -157,6 +158,13 @@ impl Answer {
             folded: Arc::new(Folded {
                 compiler,
                 before,
+                names: answer
+                    .program()
+                    .module
+                    .funcs
+                    .iter()
+                    .map(|_| OnceLock::new())
+                    .collect(),
                 answer,
             }),
         })

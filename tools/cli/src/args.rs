@@ -364,7 +364,7 @@ pub(crate) struct ReportArgs {
     pub(crate) input: PathBuf,
     #[command(flatten)]
     pub(crate) compile: CompileArgs,
-    /// Where to write the page; standard output when left out or -
+    /// The file of the page; standard output when left out or -
     #[arg(short, long, value_name = "OUT.html")]
     pub(crate) output: Option<PathBuf>,
 }

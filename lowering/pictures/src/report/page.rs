@@ -200,14 +200,15 @@ fn padding(page: &mut Html, report: &Report<'_>, scene: &Scene) -> usize {
     all.sort_by_key(|padding| std::cmp::Reverse(padding.bytes));
     page.raw("<table><thead><tr><th class=\"n\">Padding</th><th>Value</th><th>Type</th></tr></thead>\n<tbody>");
     let module = report.picture.panels.last().map(|panel| panel.module);
+    let funcs = module.into_iter().flat_map(|module| &module.funcs);
+    let names: Vec<_> = funcs.map(value_names).collect();
     for padding in all.iter().take(MOST_ROWS) {
         let Some(func) = module.and_then(|module| module.funcs.get(padding.func)) else {
             continue;
         };
         row(page, scene.wire_of(padding.value).map(|w| format!("w{w}")));
         bytes(page, padding.bytes);
-        let names = value_names(func);
-        let name = names.get(&padding.value).map_or("", |n| n);
+        let name = names[padding.func].get(&padding.value).map_or("", |n| n);
         page.raw("<td>").element("code", "", &format!("%{name}"));
         let ty = optc_ir::text::print_type(func.ty(padding.value));
         page.raw("</td><td>")
