@@ -109,13 +109,10 @@ impl Pass for Canonicalize {
             changed |= share(func, &cx.registry);
         }
         let effects = Effects::of_module(module, &cx.registry);
-        // A SiLU of a model of this operator set is written as a `Swish`, which onnxruntime does not have.
-        let opset = module.attrs.int("hbir.onnx_opset");
-        let silu = opset.is_none_or(|opset| opset < SWISH_SINCE);
         for func in &mut module.funcs {
             changed |= sweep(func, &effects);
             for _ in 0..RAISE_LIMIT {
-                if !raise::raise(func, &cx.registry, silu) {
+                if !raise::raise(func, &cx.registry) {
                     break;
                 }
                 changed = true;
@@ -179,9 +176,6 @@ type ByRoot = IndexMap<String, Vec<Tried>>;
 
 /// The number of rewrites of one input operation after which it is left alone. Chains of rules are shorter than this.
 const REWRITE_LIMIT: usize = 64;
-
-/// The operator set of ONNX that has `Swish`.
-const SWISH_SINCE: i64 = 24;
 
 /// The most times that a function is read to raise operations. A norm takes three: itself, its scale and its bias.
 const RAISE_LIMIT: usize = 16;

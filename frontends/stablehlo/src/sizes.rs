@@ -155,6 +155,11 @@ impl<'a> Translator<'a> {
                 "gather" => gathered(made, before),
                 "reduce-window" => windowed(made, before),
                 "convolution" => convolved(made, before),
+                // The element type is stated. A change of its width changes the last dimension, which is known.
+                "convert" | "bitcast-convert" => {
+                    let x = made.operands.first();
+                    x.map(|&x| (*before[x].shape).clone())
+                }
                 _ => optc_hlo::infer(made, before, &self.computations),
             };
             let mut shape = (*made.shape).clone();

@@ -93,7 +93,7 @@ impl<'a> Writer<'a> {
         let (_, shape) = boundary(self.func)?;
         let name = self.shared.names[&*self.func.name].clone();
         let thread = self.func.attrs.str("hlo.execution_thread");
-        Ok(Written {
+        let written = Written {
             name,
             entry: self.entry,
             parameters: params,
@@ -101,7 +101,8 @@ impl<'a> Writer<'a> {
             lines: self.lines,
             root,
             thread: thread.map(str::to_owned),
-        })
+        };
+        Ok(written.without_idle_converts())
     }
 
     /// Writes the parameters and returns their names and shapes for the signature.

@@ -2,6 +2,7 @@
 
 use optc_ir::Tensor;
 use optc_layout::XlaShape;
+use std::collections::HashMap;
 use std::fmt;
 
 /// The contents of the parentheses of an instruction.
@@ -47,6 +48,59 @@ pub(crate) struct Written {
     pub(crate) root: String,
     /// The execution thread.
     pub(crate) thread: Option<String>,
+}
+
+impl Line {
+    fn operands_mut(&mut self) -> &mut [String] {
+        match &mut self.inside {
+            Inside::Operands(names)
+            | Inside::Verbatim {
+                operands: names, ..
+            } => names,
+            Inside::Payload(_) | Inside::Elements(_) => &mut [],
+        }
+    }
+}
+
+/// Returns whether attributes say nothing but the place in the source.
+fn is_metadata(attrs: &str) -> bool {
+    attrs.is_empty() || attrs.starts_with(", metadata=")
+}
+
+impl Written {
+    /// The computation without each `convert` to the type that its operand has already. An operand that has no metadata
+    /// takes those of the `convert`.
+    pub(crate) fn without_idle_converts(mut self) -> Written {
+        let mut at: HashMap<String, usize> = HashMap::new();
+        let mut same: HashMap<String, String> = HashMap::new();
+        let mut kept: Vec<Line> = Vec::with_capacity(self.lines.len());
+        for mut line in self.lines {
+            for name in line.operands_mut() {
+                if let Some(other) = same.get(name) {
+                    name.clone_from(other);
+                }
+            }
+            if line.opcode == "convert"
+                && let [operand] = line.operands_mut()
+                && let Some(&of) = at.get(operand)
+                && kept[of].shape == line.shape
+                && (kept[of].attrs.is_empty() || is_metadata(&line.attrs))
+            {
+                if kept[of].attrs.is_empty() {
+                    kept[of].attrs = line.attrs;
+                }
+                same.insert(line.name, kept[of].name.clone());
+                continue;
+            }
+            at.insert(line.name.clone(), kept.len());
+            kept.push(line);
+        }
+        if let Some(other) = same.get(&self.root) {
+            self.root.clone_from(other);
+        }
+        self.lines = kept;
+        self
+    }
 }
 
 impl fmt::Display for Line {

@@ -225,16 +225,10 @@ impl Raised {
 }
 
 /// Raises what is written in parts, from the first operation to the last. Returns whether anything was raised. An
-/// operation that is made is not taken for a part of another one: for that the function is read again. Nothing is raised in
-/// a function with unknown sizes, and a SiLU only if `silu`.
-pub(super) fn raise(func: &mut Func, registry: &Registry, silu: bool) -> bool {
-    let mut types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
-    if types.any(|ty| ty.shape().is_none()) {
-        return false;
-    }
+/// operation that is made is not taken for a part of another one: for that the function is read again.
+pub(super) fn raise(func: &mut Func, registry: &Registry) -> bool {
     let has = |name: &&str| func.body.iter().any(|&op| *func.ops[op].name == **name);
     let rules = RAISES.iter().filter(|rule| rule.needs.iter().any(has));
-    let rules = rules.filter(|rule| silu || rule.info.name != "raise-silu");
     let rules: Vec<&Raise> = rules.collect();
     if rules.is_empty() {
         return false;
