@@ -422,8 +422,9 @@ fn plans_of_small_groups_are_near_the_best_on_triton() {
 
 #[test]
 fn plans_of_model_groups_are_near_the_best_on_tpu() {
+    // Convolutions and gathers are in no group of this target.
     let compared = near_the_best(false, "tpu");
-    assert!(11 <= compared, "{compared} compared");
+    assert!(8 <= compared, "{compared} compared");
 }
 
 #[test]

@@ -88,6 +88,8 @@ struct RowFile {
     #[serde(default)]
     kernel: bool,
     #[serde(default)]
+    outside: String,
+    #[serde(default)]
     parts: Option<Parts>,
     #[serde(default)]
     pieces: Vec<PortRole>,
@@ -119,6 +121,8 @@ struct File {
     block: Option<u64>,
     #[serde(default)]
     blocks: Option<Blocks>,
+    #[serde(default)]
+    without: Vec<String>,
     #[serde(default)]
     programs: Programs,
     #[serde(default)]
@@ -196,6 +200,8 @@ pub struct Target {
     pub block: u64,
     /// The rules that the blocks of a tiled program keep, if there are any.
     pub blocks: Option<Blocks>,
+    /// The element types that no kernel has, such as `f64`: operations on them are outside of groups of tiles.
+    pub without: Vec<String>,
     /// The order in which the programs of a grid run.
     pub programs: Programs,
     /// The most programs of a grid that run at the same time; more programs bring nothing. `None` if the file does not
@@ -498,6 +504,7 @@ impl Target {
             row_major: file.row_major,
             block: file.block.unwrap_or(128).max(1),
             blocks: file.blocks,
+            without: file.without,
             programs: file.programs,
             cores: file.cores.map(|n| n.max(1)),
             max_work: file.max_work.map_or(MAX_WORK, |figure| figure.0),
@@ -557,6 +564,7 @@ fn rows_of(
             take: file.take,
             evidence: file.evidence,
             kernel: file.kernel,
+            outside: file.outside,
             parts: file.parts,
             pieces: file.pieces,
             slower: file.slower,

@@ -583,6 +583,9 @@ pub struct Row {
     pub evidence: String,
     /// True if the lowering has a kernel, and a benchmark shows its price.
     pub kernel: bool,
+    /// The reason why the operations are outside of groups of tiles: a compiler of kernels refuses them. Empty if they
+    /// may be in a group.
+    pub outside: String,
     /// The strides of ports that are parts of larger values; `None` if such parts are copied.
     pub parts: Option<Parts>,
     /// The roles along which an operand may be in pieces, with arbitrary positions of elements along them. Such an

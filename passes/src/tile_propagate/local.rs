@@ -5,7 +5,7 @@ use optc_check::roofline::Arithmetic;
 use optc_ir::analysis::{self, Order};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::iteration_domain_of;
-use optc_ir::{Func, Op, Registry, Structure, TensorType, Traffic, Type, Value};
+use optc_ir::{Func, Op, OpRef, Registry, Structure, TensorType, Traffic, Type, Value};
 use optc_target::Target;
 use rustc_hash::FxBuildHasher;
 use std::rc::Rc;
@@ -111,6 +111,14 @@ impl Kinds {
     }
 }
 
+/// Returns whether kernels have the element types of all operands and results.
+fn has_types(op: &OpRef<'_>, target: &Target) -> bool {
+    let mut types = op.operands.iter().chain(&op.results);
+    let name = |ty: &&Type| ty.as_tensor().map(|ty| ty.dtype.to_string());
+    target.without.is_empty()
+        || types.all(|ty| name(ty).is_none_or(|name| !target.without.contains(&name)))
+}
+
 fn kind_of(func: &Func, op: Op, registry: &Registry, target: &Target, id: u32) -> Kind {
     let data = &func.ops[op];
     let op_ref = func.op_ref(op);
@@ -125,7 +133,9 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, target: &Target, id: u32) -
         && family != "barrier"
         && operands.is_some()
         && results.is_some()
-        && !data.operands.is_empty();
+        && !data.operands.is_empty()
+        && target.row(family).is_none_or(|row| row.outside.is_empty())
+        && has_types(&op_ref, target);
     let renames = family == "slice" || registry.rearrangement(&op_ref).is_ok();
     let traffic = decl.map(|d| d.traffic(&op_ref));
     let view = renames && traffic == Some(Traffic::None);

@@ -219,7 +219,7 @@ fn wires_of_a_plan_run_behind_no_box() {
         ("swin_block_shifted", 50),
     ] {
         let program = groups.join(format!("{name}.ir")).display().to_string();
-        let passes = "--pass=view-fold,tile-propagate";
+        let passes = "--pass=canonicalize,view-fold,tile-propagate";
         let drawn = optc(&[passes, "--target=tpu", "--emit=svg", &program]).ok();
         let document = roxmltree::Document::parse(&drawn).unwrap();
         let with = |tag: &'static str, attribute: &'static str, value: &'static str| {

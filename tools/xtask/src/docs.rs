@@ -317,7 +317,40 @@ fn targets() -> String {
             );
         }
         text.push('\n');
+        text.push_str(&outside_of_groups(&target));
         text.push_str(&other_generations(name, &target));
+    }
+    text
+}
+
+/// The operations and the element types that no kernel of the target has.
+fn outside_of_groups(target: &Target) -> String {
+    let mut text = String::new();
+    let outside = target
+        .families
+        .iter()
+        .filter(|(_, row)| !row.outside.is_empty());
+    for (family, row) in outside {
+        let _ = writeln!(
+            text,
+            "- {family} is outside of groups of tiles: {}.",
+            row.outside
+        );
+    }
+    if !target.without.is_empty() {
+        let all: Vec<String> = target
+            .without
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let _ = writeln!(
+            text,
+            "- Operations on {} are outside of groups of tiles: no kernel has these types.",
+            all.join(", ")
+        );
+    }
+    if !text.is_empty() {
+        text.push('\n');
     }
     text
 }

@@ -1,11 +1,10 @@
 //! State that is kept across programs: partial results, and the running state of online computations.
 
 use super::cx::Reason;
-use super::form::along_channels;
 use super::member::Member;
 use super::words::{Names, dtype, tuple, wide};
 use super::writer::{Online, Writer};
-use optc_ir::Partial;
+use optc_ir::{DType, Partial};
 use optc_ops::Conv;
 use optc_tile::{Rescale, Span, Tile};
 
@@ -91,7 +90,7 @@ impl Writer<'_> {
         let mut sizes = self.cx.shape(value)?;
         sizes[online.axis] = 1;
         let (have, text) = (online.rows.clone(), name(online));
-        let mut text = self.part(&text, &have, &read, &sizes)?;
+        let mut text = self.part(&text, [&have, &read], (sizes, DType::F32))?;
         let rows: Vec<u64> = read.0.iter().map(|s| s.extent).collect();
         let mut ends: Vec<usize> = (0..kept.len()).filter(|&d| kept[d].is_some()).collect();
         ends.sort_by_key(|&d| kept[d]);
@@ -162,7 +161,10 @@ impl Writer<'_> {
         for &i in &member.schedule.epilogue {
             let bias = self.argument(&member.operands[i])?;
             whole = match cx.typed::<Conv>(member.schedule.op) {
-                Some(_) => format!("{whole} + {}", along_channels(&bias, extents.len() - 2)),
+                Some(_) => {
+                    self.helpers.insert("_column");
+                    format!("{whole} + _column({bias}, {})", extents.len() - 2)
+                }
                 None => format!("{whole} + {bias}"),
             };
         }

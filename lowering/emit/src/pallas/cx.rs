@@ -1,6 +1,6 @@
 //! The context in which the kernel of a group is written.
 
-use optc_ir::{Func, Op, Operation, Registry, TensorType, Value};
+use optc_ir::{DType, Func, Op, Operation, Registry, TensorType, Value};
 use optc_tile::Schedule;
 
 /// The reason why a group has no kernel, in words.
@@ -13,6 +13,8 @@ pub(super) struct Cx<'a> {
     pub(super) schedule: &'a Schedule,
     /// The name of a value.
     pub(super) name: &'a dyn Fn(Value) -> String,
+    /// The bytes of the memory that blocks are in, if the target states them.
+    pub(super) memory: Option<u64>,
 }
 
 pub(super) fn shape_of(ty: &TensorType) -> Result<Vec<u64>, Reason> {
@@ -27,6 +29,11 @@ impl Cx<'_> {
     }
     pub(super) fn shape(&self, value: Value) -> Result<Vec<u64>, Reason> {
         shape_of(self.tensor(value)?)
+    }
+    /// The extents of a value and its element type.
+    pub(super) fn array(&self, value: Value) -> Result<(Vec<u64>, DType), Reason> {
+        let ty = self.tensor(value)?;
+        Ok((shape_of(ty)?, ty.dtype))
     }
     /// The typed attributes of an operation, if it is a `T`.
     pub(super) fn typed<T: Operation>(&self, op: Op) -> Option<T> {

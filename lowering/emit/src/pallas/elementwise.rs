@@ -70,7 +70,13 @@ impl ExprBuilder for Form<'_> {
                 let text = format!("jnp.logaddexp({}, 0.0)", x.text);
                 return Ok(Some(Text::tight(text)));
             }
-            _ => unary(function),
+            _ => match unary_in_kernel(function) {
+                Some(needs) if self.site.tile => {
+                    needs.iter().for_each(|name| _ = self.helper(name));
+                    needs.first().copied()
+                }
+                _ => unary(function),
+            },
         };
         Ok(name.map(|name| Text::tight(format!("{name}({})", x.text))))
     }
@@ -93,6 +99,10 @@ impl ExprBuilder for Form<'_> {
             Binary::Mod => call(self.helper("_int_mod")),
             Binary::Pow if float => call("jnp.power"),
             Binary::Pow => call(self.helper("_int_pow")),
+            Binary::Atan2 if self.site.tile => {
+                self.helper("_atan");
+                call(self.helper("_atan2"))
+            }
             Binary::Atan2 => call("jnp.arctan2"),
             Binary::Max if truth => sign("|"),
             Binary::Max => call("jnp.maximum"),
@@ -124,7 +134,11 @@ impl ExprBuilder for Form<'_> {
     }
 
     fn select(&mut self, [cond, a, b]: [&Text; 3], _: DType) -> Made {
-        let text = format!("jnp.where({}, {}, {})", cond.text, a.text, b.text);
+        let function = match self.site.tile {
+            true => self.helper("_where"),
+            false => "jnp.where",
+        };
+        let text = format!("{function}({}, {}, {})", cond.text, a.text, b.text);
         Ok(Some(Text::tight(text)))
     }
 
@@ -140,6 +154,25 @@ impl ExprBuilder for Form<'_> {
         };
         Ok(Some(Text::tight(text)))
     }
+}
+
+/// The helper for a function of one number that Mosaic does not have, and those that it calls.
+fn unary_in_kernel(function: Unary) -> Option<&'static [&'static str]> {
+    Some(match function {
+        Unary::Acos => &["_acos", "_atan2", "_atan"],
+        Unary::Acosh => &["_acosh"],
+        Unary::Asin => &["_asin", "_atan2", "_atan"],
+        Unary::Asinh => &["_asinh"],
+        Unary::Atan => &["_atan"],
+        Unary::Atanh => &["_atanh"],
+        Unary::Cbrt => &["_cbrt"],
+        Unary::Cosh => &["_cosh"],
+        Unary::Erf => &["_erf"],
+        Unary::Erfc => &["_erfc", "_erf"],
+        Unary::Expm1 => &["_expm1"],
+        Unary::Sinh => &["_sinh", "_expm1"],
+        _ => return None,
+    })
 }
 
 /// The function of one number in JAX.

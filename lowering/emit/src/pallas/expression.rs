@@ -3,8 +3,9 @@
 use super::cx::Reason;
 use super::form::Site;
 use super::member::{Member, padded};
+use super::movement::slices;
 use super::ops::write;
-use super::rearrange::rearrangement;
+use super::rearrange::rearrangement_of_tile;
 use super::words::tuple;
 use super::writer::Writer;
 use optc_ir::{AttrDict, Attributes, DType, Dim, OpDecl, OpRef, Operation, Type};
@@ -56,6 +57,39 @@ impl Writer<'_> {
         Ok(conv.write())
     }
 
+    /// The parts of a split whose operand is cut: slices of the tile if all of the axis is in it, else the tile itself if
+    /// each part has its extents. `None` for a whole operand and for other operations.
+    fn split_parts(
+        &self,
+        member: &Member<'_>,
+        x: &str,
+        operand: &[u64],
+        results: &[Vec<u64>],
+    ) -> Result<Option<Vec<String>>, Reason> {
+        let cx = self.cx;
+        let data = &cx.func.ops[member.schedule.op];
+        let Some(split) = cx.typed::<Split>(member.schedule.op) else {
+            return Ok(None);
+        };
+        if *operand == cx.shape(data.operands[0])? {
+            return Ok(None);
+        }
+        let axis = split.along(&cx.func.op_ref(member.schedule.op));
+        let axis = axis.map_err(|e| e.message)?;
+        let sizes = split.sizes.iter().map(|size| size.unsigned_abs());
+        let whole = results
+            .iter()
+            .zip(sizes.clone())
+            .all(|(r, size)| r[axis] == size);
+        if whole && operand[axis] == sizes.sum() {
+            return Ok(Some(slices(x, &split.sizes, axis)));
+        }
+        if results.iter().all(|r| r == operand) {
+            return Ok(Some(vec![x.to_owned(); results.len()]));
+        }
+        Err("its parts have other extents than its tile".to_owned())
+    }
+
     /// The operation on its arguments, which are tiles; with another element type of the result.
     ///
     /// The body is a list of the operations whose form on a tile is another one than on a whole value, in
@@ -81,22 +115,13 @@ impl Writer<'_> {
         if member.operands.iter().any(|o| o.absent) {
             return Err("its part of an operand is empty in some program".to_owned());
         }
-        let split = cx.typed::<Split>(member.schedule.op).is_some();
-        if split && operands[0] != cx.shape(data.operands[0])? {
-            let same = results.iter().all(|r| *r == operands[0]);
-            let refuse = || "its parts have other extents than its tile".to_owned();
-            return same
-                .then(|| vec![args[0].clone(); results.len()])
-                .ok_or_else(refuse);
+        if let Some(texts) = self.split_parts(member, &args[0], &operands[0], &results)? {
+            return Ok(texts);
         }
         if let Some((inner, perm)) = &member.inner {
-            return Ok(vec![rearrangement(
-                &args[0],
-                &operands[0],
-                inner,
-                perm,
-                &results[0],
-            )]);
+            let (x, from, to) = (&args[0], &operands[0], &results[0]);
+            let text = rearrangement_of_tile(x, [from, inner, to], perm, &mut self.helpers)?;
+            return Ok(vec![text]);
         }
         let op = cx.func.op_ref(member.schedule.op);
         let mut types: Vec<Type> = op.results.iter().map(|t| (*t).clone()).collect();

@@ -4,7 +4,7 @@ use super::cx::{Cx, Reason, shape_of};
 use super::index::block_spec;
 use super::member::{Makers, Member, Operand, members};
 use super::store::written_once;
-use super::words::{dtype, tuple};
+use super::words::{boxed, in_memory, tuple};
 use super::writer::{Output, Writer};
 use optc_ir::Value;
 use optc_tile::{Order, Span, Tile};
@@ -158,11 +158,18 @@ impl Writer<'_> {
             let Some(output) = outputs.iter().find(|o| o.value == *value) else {
                 continue;
             };
-            let text = self.local[&(*value, member.number)].clone();
+            let mut text = self.local[&(*value, member.number)].clone();
+            let element = self.cx.tensor(*value)?.dtype;
+            if element.is_bool() {
+                text = format!("({text}).astype({})", in_memory(element));
+            }
             match &output.tile {
                 None => lines.extend(self.stores(output, part, &text)?),
                 Some(tile) if tile.0.is_empty() => {
                     lines.push(format!("{}[0, 0] = {text}", output.name));
+                }
+                Some(tile) if tile.0.len() == 1 => {
+                    lines.push(format!("{}[0, :] = {text}", output.name));
                 }
                 Some(_) => lines.push(format!("{}[...] = {text}", output.name)),
             }
@@ -216,11 +223,10 @@ impl Writer<'_> {
         // A single program gets an axis too: a TPU accepts no blocks without a grid.
         let shown: &[u64] = if grid.is_empty() { &[1] } else { &grid };
         let spec = |value: Value, tile: &Tile| -> Result<String, Reason> {
-            if tile.0.is_empty() {
-                let one = Tile(vec![Span::whole(1), Span::whole(1)]);
-                return Ok(block_spec(&[1, 1], &one, shown));
-            }
-            Ok(block_spec(&cx.shape(value)?, tile, shown))
+            // Blocks have two dimensions at least.
+            let units = 2usize.saturating_sub(tile.0.len());
+            let tile = Tile([vec![Span::whole(1); units], tile.0.clone()].concat());
+            Ok(block_spec(&boxed(&cx.shape(value)?), &tile, shown))
         };
         let mut text = format!(
             "pl.pallas_call(\n        {name},\n        grid={},\n",
@@ -241,11 +247,7 @@ impl Writer<'_> {
         text.push_str("        ],\n        out_shape=[\n");
         for Output { value, .. } in outputs {
             let ty = cx.tensor(*value)?;
-            let mut shape = shape_of(ty)?;
-            if shape.is_empty() {
-                shape = vec![1, 1];
-            }
-            let (shape, dtype) = (tuple(shape), dtype(ty.dtype));
+            let (shape, dtype) = (tuple(boxed(&shape_of(ty)?)), in_memory(ty.dtype));
             let _ = writeln!(text, "            jax.ShapeDtypeStruct({shape}, {dtype}),");
         }
         text.push_str("        ],\n");
@@ -259,10 +261,12 @@ impl Writer<'_> {
         });
         let mut order: Vec<&str> = order.collect();
         order.resize(shown.len(), "\"arbitrary\"");
+        let limit = cx.memory.map(|bytes| format!(", vmem_limit_bytes={bytes}"));
         let _ = writeln!(
             text,
-            "        compiler_params=pltpu.CompilerParams(dimension_semantics={}),",
-            tuple(order)
+            "        compiler_params=pltpu.CompilerParams(dimension_semantics={}{}),",
+            tuple(order),
+            limit.unwrap_or_default()
         );
         text.push_str("        interpret=interpret,\n    )");
         Ok(text)

@@ -3,6 +3,97 @@
 /// The helper functions: name and text.
 pub(super) const HELPERS: &[(&str, &str)] = &[
     (
+        "_acos",
+        r#"def _acos(x):
+    """The arc cosine, of which Mosaic has none."""
+    return _atan2(jnp.sqrt((1 - x) * (1 + x)), x)
+"#,
+    ),
+    (
+        "_acosh",
+        r#"def _acosh(x):
+    """The inverse hyperbolic cosine."""
+    return jnp.log(x + jnp.sqrt((x - 1) * (x + 1)))
+"#,
+    ),
+    (
+        "_along",
+        r#"def _along(combine, x, axes, keepdims):
+    """A reduction along one axis after the other, the last one first."""
+    for axis in sorted(axes, reverse=True):
+        x = combine(x, axis=axis, keepdims=keepdims)
+    return x
+"#,
+    ),
+    (
+        "_asin",
+        r#"def _asin(x):
+    """The arc sine."""
+    return _atan2(x, jnp.sqrt((1 - x) * (1 + x)))
+"#,
+    ),
+    (
+        "_asinh",
+        r#"def _asinh(x):
+    """The inverse hyperbolic sine, by the logarithm of 1 and a small number."""
+    a = jnp.abs(x)
+    return jnp.sign(x) * jnp.log1p(a + a * a / (1 + jnp.sqrt(a * a + 1)))
+"#,
+    ),
+    (
+        "_atan",
+        r#"def _atan(x):
+    """The arc tangent by a polynomial on [0, 0.42], to which larger numbers are turned."""
+    a = jnp.abs(x)
+    far, near = a > 2.414213562373095, a > 0.4142135623730950
+    t = jnp.where(far, -1 / jnp.where(a == 0, 1, a), jnp.where(near, (a - 1) / (a + 1), a))
+    start = jnp.where(far, jnp.full_like(a, 1.5707963267948966), jnp.where(near, jnp.full_like(a, 0.7853981633974483), a * 0))
+    z = t * t
+    p = ((8.05374449538e-2 * z - 1.38776856032e-1) * z + 1.99777106478e-1) * z - 3.33329491539e-1
+    return jnp.sign(x) * (start + t + t * z * p)
+"#,
+    ),
+    (
+        "_atan2",
+        r#"def _atan2(y, x):
+    """The angle of a point."""
+    turned = jnp.abs(y) > jnp.abs(x)
+    over, under = jnp.where(turned, x, y), jnp.where(turned, y, x)
+    angle = _atan(over / jnp.where(under == 0, 1, under))
+    half = jnp.full_like(x, 1.5707963267948966)
+    side = jnp.where(y < 0, -half, half)
+    return jnp.where(turned, side - angle, jnp.where(x < 0, angle + 2 * side, angle))
+"#,
+    ),
+    (
+        "_atanh",
+        r#"def _atanh(x):
+    """The inverse hyperbolic tangent."""
+    return 0.5 * (jnp.log1p(x) - jnp.log1p(-x))
+"#,
+    ),
+    (
+        "_cbrt",
+        r#"def _cbrt(x):
+    """The cube root, with one step of Newton's method."""
+    a = jnp.abs(x)
+    y = jnp.exp(jnp.log(jnp.where(a == 0, 1, a)) / 3)
+    y = y - (y * y * y - a) / (3 * y * y)
+    return jnp.where(a == 0, x, jnp.sign(x) * y)
+"#,
+    ),
+    (
+        "_column",
+        r#"def _column(x, units):
+    """Numbers in lanes, turned to be matrices of their own: [.., n] becomes [.., n, 1], with as many units."""
+    n = x.shape[-1]
+    rows = x.reshape((x.size // n, n))
+    turn = lambda row: lax.slice_in_dim(jnp.broadcast_to(row, (8, n)).T, 0, 1, axis=1).reshape((n,) + (1,) * units)
+    columns = [turn(lax.slice_in_dim(rows, i, i + 1, axis=0)) for i in range(x.size // n)]
+    return jnp.stack(columns).reshape(x.shape + (1,) * units)
+"#,
+    ),
+    (
         "_conv",
         r#"def _conv(x, w, strides, pads, dilations, groups, dtype):
     """A convolution of N C spatial by O C/groups spatial weights."""
@@ -28,6 +119,14 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
         x.astype(wide), w.astype(wide), (1,) * len(strides), pads, lhs_dilation=strides, rhs_dilation=dilations,
         dimension_numbers=dims, feature_group_count=groups, precision=lax.Precision.HIGHEST)
     return y.astype(dtype)
+"#,
+    ),
+    (
+        "_cosh",
+        r#"def _cosh(x):
+    """The hyperbolic cosine."""
+    y = jnp.exp(0.5 * jnp.abs(x))
+    return 0.5 * y * y + 0.5 / y / y
 "#,
     ),
     (
@@ -58,12 +157,72 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
+        "_dot",
+        r#"def _dot(a, b, dims, **sums):
+    """A product with at most one batch dimension, as a matrix unit takes it; leading batch dimensions are merged."""
+    (lhs, rhs), (lhs_batch, rhs_batch) = dims
+    lead = len(lhs_batch)
+    if lead < 2 or lhs_batch != tuple(range(lead)) or rhs_batch != lhs_batch:
+        return lax.dot_general(a, b, dims, **sums)
+    batch, count = a.shape[:lead], math.prod(a.shape[:lead])
+    a, b = a.reshape((count,) + a.shape[lead:]), b.reshape((count,) + b.shape[lead:])
+    lhs, rhs = (tuple(d - lead + 1 for d in all) for all in (lhs, rhs))
+    y = lax.dot_general(a, b, ((lhs, rhs), ((0,), (0,))), **sums)
+    return y.reshape(batch + y.shape[1:])
+"#,
+    ),
+    (
+        "_edges",
+        r#"def _edges(x, amounts, mode):
+    """x with edges that repeat its last elements, mirror it or continue it from the other side."""
+    for axis, (low, high) in enumerate(amounts):
+        size, at = x.shape[axis], lambda i: lax.slice_in_dim(x, i, i + 1, axis=axis)
+        places = {"edge": lambda i: min(max(i, 0), size - 1), "wrap": lambda i: i % size}
+        mirror = lambda i: abs((i + size - 1) % (2 * size - 2) - size + 1) if size > 1 else 0
+        place = places.get(mode, mirror)
+        before, behind = [at(place(i)) for i in range(-low, 0)], [at(place(i)) for i in range(size, size + high)]
+        x = jnp.concatenate(before + [x] + behind, axis=axis)
+    return x
+"#,
+    ),
+    (
         "_element_places",
         r#"def _element_places(i, axis):
     """All coordinates of indices that name places along an axis."""
     places = list(jnp.indices(i.shape, sparse=True))
     places[axis] = i
     return tuple(places)
+"#,
+    ),
+    (
+        "_erf",
+        r#"def _erf(x):
+    """The error function by a quotient of polynomials, to 1e-6."""
+    end = jnp.float32(3.832506856900711)
+    wide = lax.clamp(-end, x.astype(jnp.float32), end)
+    y = wide * wide
+    p = 0.00022905065861350646
+    for c in (0.0034082910107109506, 0.050955695062380861, 0.18520832239976145, 1.128379143519084):
+        p = p * y + c
+    q = -1.1791602954361697e-7
+    for c in (2.3547966471313185e-5, 0.0010179625278914885, 0.014070470171167667, 0.11098505178285362, 0.49746925110067538, 1.0):
+        q = q * y + c
+    return (wide * p / q).astype(x.dtype)
+"#,
+    ),
+    (
+        "_erfc",
+        r#"def _erfc(x):
+    """1 less the error function."""
+    return 1 - _erf(x)
+"#,
+    ),
+    (
+        "_expm1",
+        r#"def _expm1(x):
+    """An exponential less 1, by the tangent where it is small."""
+    t = jnp.tanh(0.5 * lax.clamp(jnp.float32(-1), x, jnp.float32(1)))
+    return jnp.where(jnp.abs(x) < 1, 2 * t / (1 - t), jnp.exp(x) - 1)
 "#,
     ),
     (
@@ -128,13 +287,49 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
+        "_kept",
+        r#"def _kept(memory, x, *index):
+    """A part of x, which is written to memory for this."""
+    memory[...] = x
+    return memory[index]
+"#,
+    ),
+    (
+        "_matmul",
+        r#"def _matmul(a, b, **sums):
+    """Products of matrices with at most one batch dimension, as a matrix unit takes it."""
+    lead = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    count = math.prod(lead)
+    if count == math.prod(a.shape[:-2]) and math.prod(b.shape[:-2]) == 1:
+        rows = a.reshape(((count,) if count != 1 else ()) + a.shape[-2:])
+        y = lax.dot_general(rows, b.reshape(b.shape[-2:]), (((rows.ndim - 1,), (0,)), ((), ())), **sums)
+    else:
+        a, b = (jnp.broadcast_to(x, lead + x.shape[-2:]).reshape((count,) + x.shape[-2:]) for x in (a, b))
+        y = lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,))), **sums)
+    return y.reshape(lead + y.shape[-2:])
+"#,
+    ),
+    (
+        "_merge_lanes",
+        r#"def _merge_lanes(x):
+    """Matrices side by side: [.., n, rows, lanes] becomes [.., rows, n * lanes]."""
+    axis = x.ndim - 3
+    parts = [lax.index_in_dim(x, i, axis=axis, keepdims=False) for i in range(x.shape[axis])]
+    return jnp.concatenate(parts, axis=-1)
+"#,
+    ),
+    (
         "_norm",
         r#"def _norm(x, axes, epsilon, center):
     """x without its mean (with center) over the root of its mean square along axes."""
     x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    def mean(x):
+        for axis in reversed(axes):
+            x = jnp.mean(x, axis=axis, keepdims=True)
+        return x
     if center:
-        x = x - jnp.mean(x, axis=axes, keepdims=True)
-    return x * lax.rsqrt(jnp.mean(x * x, axis=axes, keepdims=True) + epsilon)
+        x = x - mean(x)
+    return x * lax.rsqrt(mean(x * x) + epsilon)
 "#,
     ),
     (
@@ -155,12 +350,33 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
+        "_product",
+        r#"def _product(x, axis, keepdims):
+    """The product along an axis, of halves of it."""
+    while x.shape[axis] > 1:
+        half = x.shape[axis] // 2
+        y = lax.slice_in_dim(x, 0, half, axis=axis) * lax.slice_in_dim(x, half, 2 * half, axis=axis)
+        rest = [lax.slice_in_dim(x, i, i + 1, axis=axis) for i in range(2 * half, x.shape[axis])]
+        x = jnp.concatenate([y] + rest, axis=axis)
+    return x if keepdims else jnp.max(x, axis=axis)
+"#,
+    ),
+    (
         "_quantize",
         r#"def _quantize(x, scale, zero, dtype):
     """Floats as scaled integers, ties to even, saturated."""
     low, high = jnp.iinfo(dtype).min, jnp.iinfo(dtype).max
     y = jnp.round(x.astype(jnp.float32) / scale.astype(jnp.float32)) + zero.astype(jnp.float32)
     return jnp.clip(y, low, high).astype(dtype)
+"#,
+    ),
+    (
+        "_repeated",
+        r#"def _repeated(x, repeats):
+    """Copies of x behind one another, so many along each dimension."""
+    for axis, count in enumerate(repeats):
+        x = jnp.concatenate([x] * count, axis=axis) if count != 1 else x
+    return x
 "#,
     ),
     (
@@ -189,12 +405,78 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
+        "_running",
+        r#"def _running(combine, neutral, x, axis, exclusive, reverse):
+    """Running sums or products along an axis, of which the distance of what is combined doubles."""
+    def shifted(x, by):
+        ends = lax.broadcast(jnp.asarray(neutral, x.dtype), x.shape[:axis] + (by,) + x.shape[axis + 1:])
+        keep = lax.slice_in_dim(x, by, None, axis=axis) if reverse else lax.slice_in_dim(x, 0, -by, axis=axis)
+        return jnp.concatenate([keep, ends] if reverse else [ends, keep], axis=axis)
+    by = 1
+    while by < x.shape[axis]:
+        x, by = combine(x, shifted(x, by)), 2 * by
+    return shifted(x, 1) if exclusive else x
+"#,
+    ),
+    (
+        "_sinh",
+        r#"def _sinh(x):
+    """The hyperbolic sine."""
+    small = _expm1(lax.clamp(jnp.float32(-1), x, jnp.float32(1)))
+    y = jnp.exp(0.5 * jnp.abs(x))
+    return jnp.where(jnp.abs(x) < 1, 0.5 * (small + small / (small + 1)), jnp.sign(x) * (0.5 * y * y - 0.5 / y / y))
+"#,
+    ),
+    (
         "_softmax",
         r#"def _softmax(x, axis):
     """Exponentials that sum to 1 along an axis."""
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     e = jnp.exp(wide - jnp.max(wide, axis=axis, keepdims=True))
     return (e / jnp.sum(e, axis=axis, keepdims=True)).astype(x.dtype)
+"#,
+    ),
+    (
+        "_split_lanes",
+        r#"def _split_lanes(x, lanes):
+    """Parts of the last dimension behind one another: [.., rows, n * lanes] becomes [.., n, rows, lanes]."""
+    shape = x.shape[:-2] + (1, x.shape[-2], lanes)
+    parts = [lax.slice_in_dim(x, i, i + lanes, axis=-1) for i in range(0, x.shape[-1], lanes)]
+    return jnp.concatenate([part.reshape(shape) for part in parts], axis=-3)
+"#,
+    ),
+    (
+        "_strided",
+        r#"def _strided(x, axis, start, count, stride):
+    """Every so many elements along an axis: the first ones of groups, or single ones backwards."""
+    if stride == 1:
+        return x if (start, count) == (0, x.shape[axis]) else lax.slice_in_dim(x, start, start + count, axis=axis)
+    if stride < 0:
+        parts = [lax.slice_in_dim(x, i, i + 1, axis=axis) for i in range(start, start + count * stride, stride)]
+        return jnp.concatenate(parts, axis=axis)
+    x = lax.slice_in_dim(x, start, min(start + count * stride, x.shape[axis]), axis=axis)
+    short = count * stride - x.shape[axis]
+    if short:
+        x = _widened(x, [(0, short) if d == axis else (0, 0) for d in range(x.ndim)])
+    groups = x.reshape(x.shape[:axis] + (count, stride) + x.shape[axis + 1:])
+    return lax.index_in_dim(groups, 0, axis=axis + 1, keepdims=False)
+"#,
+    ),
+    (
+        "_where",
+        r#"def _where(condition, a, b):
+    """A selection; truth values are repeated as integers, as Mosaic repeats no others."""
+    shape = jnp.broadcast_shapes(jnp.shape(condition), jnp.shape(a), jnp.shape(b))
+    if jnp.shape(condition) != shape:
+        condition = jnp.broadcast_to(condition.astype(jnp.int32), shape) != 0
+    return jnp.where(condition, a, b)
+"#,
+    ),
+    (
+        "_widened",
+        r#"def _widened(x, amounts):
+    """x with zeros of its own type at the ends of dimensions."""
+    return lax.pad(x, jnp.zeros((), x.dtype), [(low, high, 0) for low, high in amounts])
 "#,
     ),
 ];

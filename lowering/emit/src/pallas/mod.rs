@@ -51,7 +51,8 @@ use rearrange::rearrangement;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::rc::Rc;
-use words::{Names, dtype, element, quoted, tuple};
+use words::{Names, boxed, dtype, element, quoted, tuple};
+use writer::is_narrow;
 
 /// The operations that neither a kernel nor the module around it can have, sorted by name; each refuses the program.
 pub const WITHOUT_FORM: &[&str] = &[
@@ -102,7 +103,9 @@ pub fn emit(
             (&*f.name, name)
         })
         .collect();
+    let memory = target.memory.iter().rev().find_map(|level| level.bytes);
     let mut parts = Parts {
+        memory: memory.filter(|_| target.blocks == Some(Blocks::Tpu)),
         functions: Rc::new(names.clone()),
         names,
         ..Parts::default()
@@ -125,6 +128,8 @@ struct Parts {
     kernels: Vec<String>,
     wide: bool,
     weights: bool,
+    /// The bytes of the memory that blocks are in, which a kernel states to its compiler.
+    memory: Option<u64>,
 }
 
 impl Parts {
@@ -132,8 +137,15 @@ impl Parts {
         let mut out = String::from(
             "\"\"\"Written by optc: a kernel for each group of operations, and a function that calls them.\"\"\"\n\n",
         );
+        let merges = ["_dot", "_matmul"];
+        if merges.iter().any(|name| self.helpers.contains(name)) {
+            out.push_str("import math\n");
+        }
         if self.weights {
-            out.push_str("import os\n\n");
+            out.push_str("import os\n");
+        }
+        if out.ends_with("math\n") || self.weights {
+            out.push('\n');
         }
         out.push_str(
             "import jax\nimport jax.numpy as jnp\nimport numpy as np\nfrom jax import lax\n",
@@ -300,6 +312,7 @@ impl Function<'_> {
             registry: self.registry,
             schedule,
             name: &|v| self.names[v.index()].clone(),
+            memory: parts.memory,
         };
         let groups = schedule.groups.iter().enumerate();
         let groups = groups.filter(|(_, group)| !group.ops.is_empty());
@@ -312,20 +325,39 @@ impl Function<'_> {
 
     fn call_kernel(&mut self, kernel: &Kernel) {
         let results = tuple(kernel.outputs.iter().map(|&v| self.name(v)));
-        let scalar = |v: Value| {
-            let shape = self.func.ty(v).as_tensor().and_then(|t| t.shape());
-            shape.is_some_and(|s| s.is_empty())
-        };
-        let arg = |&v: &Value| match scalar(v) {
-            true => format!("{}.reshape(1, 1)", self.name(v)),
-            false => self.name(v).to_owned(),
+        let tensor = |v: Value| self.func.ty(v).as_tensor();
+        let shape = |v: Value| tensor(v).and_then(|t| t.shape());
+        let flat = |v: Value| shape(v).filter(|shape| shape.len() < 2);
+        let truth = |v: Value| tensor(v).is_some_and(|t| t.dtype.is_bool());
+        let arg = |&v: &Value| {
+            let mut text = self.name(v).to_owned();
+            if truth(v) {
+                text.push_str(".astype(jnp.int32)");
+            }
+            if let Some(shape) = flat(v) {
+                if shape.is_empty() && tensor(v).is_some_and(|t| is_narrow(t.dtype)) {
+                    text.push_str(".astype(jnp.float32)");
+                }
+                let _ = write!(text, ".reshape{}", tuple(boxed(&shape)));
+            }
+            text
         };
         let args: Vec<String> = kernel.inputs.iter().map(arg).collect();
         let line = format!("{results} = {}({})", kernel.call, args.join(", "));
         self.lines.push(line);
-        for &v in kernel.outputs.iter().filter(|&&v| scalar(v)) {
+        for &v in &kernel.outputs {
             let name = &self.names[v.index()];
-            self.lines.push(format!("{name} = {name}.reshape(())"));
+            let mut text = name.clone();
+            if let Some(shape) = flat(v) {
+                let _ = write!(text, ".reshape{}", tuple(shape));
+            }
+            if truth(v) {
+                text.push_str(" != 0");
+            }
+            if text != *name {
+                let line = format!("{name} = {text}");
+                self.lines.push(line);
+            }
         }
     }
 

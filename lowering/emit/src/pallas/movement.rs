@@ -9,6 +9,55 @@ use optc_ops::{
     Transpose, Trilu,
 };
 
+/// Some elements of a dimension of this size: how many from which on, so many apart.
+struct Range {
+    start: i64,
+    count: i64,
+    stride: i64,
+    size: i64,
+}
+
+impl Range {
+    fn whole(size: i64) -> Range {
+        Range {
+            start: 0,
+            count: size,
+            stride: 1,
+            size,
+        }
+    }
+
+    /// The range between brackets.
+    fn text(&self) -> String {
+        let Range {
+            start,
+            count,
+            stride,
+            size,
+        } = *self;
+        let end = (start + count * stride).clamp(-1, size);
+        match (start, end, stride) {
+            (0, n, 1) if n == size => ":".to_owned(),
+            (0, n, s) if n == size => format!("::{s}"),
+            (a, b, 1) => format!("{a}:{b}"),
+            (a, -1, s) => format!("{a}::{s}"),
+            (a, b, s) => format!("{a}:{b}:{s}"),
+        }
+    }
+}
+
+/// The parts of a value of these sizes, behind one another along an axis.
+pub(super) fn slices(x: &str, sizes: &[i64], axis: usize) -> Vec<String> {
+    let mut start = 0;
+    let part = |size: &i64| {
+        let stop = start + size;
+        let text = format!("lax.slice_in_dim({x}, {start}, {stop}, axis={axis})");
+        start = stop;
+        text
+    };
+    sizes.iter().map(part).collect()
+}
+
 impl Form<'_> {
     pub(super) fn reshape(&self) -> Option<String> {
         Some(format!("{}.reshape{}", self.arg(0)?, self.extents()?))
@@ -24,9 +73,13 @@ impl Form<'_> {
         Some(format!("jnp.broadcast_to({x}, {extents})"))
     }
 
-    pub(super) fn tile(&self) -> Option<String> {
+    pub(super) fn tile(&mut self) -> Option<String> {
         let repeats = tuple(self.typed::<Tile>()?.repeats);
-        Some(format!("jnp.tile({}, {repeats})", self.arg(0)?))
+        let function = match self.site.tile {
+            true => self.helper("_repeated"),
+            false => "jnp.tile",
+        };
+        Some(format!("{function}({}, {repeats})", self.arg(0)?))
     }
 
     pub(super) fn concat(&self) -> Option<String> {
@@ -35,11 +88,11 @@ impl Form<'_> {
         Some(format!("jnp.concatenate([{all}], axis={axis})"))
     }
 
-    pub(super) fn slice(&self) -> Option<String> {
+    pub(super) fn slice(&mut self) -> Option<String> {
         self.part(&self.typed::<Slice>()?.parts(self.op()).ok()?)
     }
 
-    pub(super) fn subview(&self) -> Option<String> {
+    pub(super) fn subview(&mut self) -> Option<String> {
         let subview = self.typed::<Subview>()?;
         match subview.broadcast {
             true => self.broadcast(),
@@ -47,61 +100,62 @@ impl Form<'_> {
         }
     }
 
-    fn part(&self, parts: &[SlicePart]) -> Option<String> {
-        let texts = parts.iter().enumerate();
-        let texts = texts.map(|(d, part)| self.slice_part(d, part));
-        let texts: Vec<String> = texts.collect::<Option<_>>()?;
-        if texts.iter().all(|text| text == ":") {
-            return Some(self.arg(0)?.to_owned());
+    fn part(&mut self, parts: &[SlicePart]) -> Option<String> {
+        let ranges = parts.iter().enumerate();
+        let ranges = ranges.map(|(d, part)| self.range(d, part));
+        let mut ranges: Vec<Range> = ranges.collect::<Option<_>>()?;
+        let mut x = self.arg(0)?.to_owned();
+        if self.site.tile {
+            // A compiler of kernels takes slices without strides.
+            for (d, range) in ranges.iter_mut().enumerate().filter(|(_, r)| r.stride != 1) {
+                self.helper("_widened");
+                let strided = self.helper("_strided");
+                let Range {
+                    start,
+                    count,
+                    stride,
+                    ..
+                } = *range;
+                x = format!("{strided}({x}, {d}, {start}, {count}, {stride})");
+                *range = Range::whole(count);
+            }
         }
-        Some(format!("{}[{}]", self.arg(0)?, texts.join(", ")))
+        let texts: Vec<String> = ranges.iter().map(Range::text).collect();
+        if texts.iter().all(|text| text == ":") {
+            return Some(x);
+        }
+        Some(format!("{x}[{}]", texts.join(", ")))
     }
 
     /// The slice of one dimension; `None` if its start is unknown.
-    pub(super) fn slice_part(&self, d: usize, part: &SlicePart) -> Option<String> {
+    fn range(&self, d: usize, part: &SlicePart) -> Option<Range> {
         let extent = |shape: &[u64]| shape.get(d).map(|n| n.cast_signed());
         let size = extent(self.site.operands.first()?)?;
         let count = extent(self.site.results.first()?)?;
         let full = extent(&self.operand(0)?.shape()?)?;
         let all = extent(&self.ty()?.shape()?)?;
         let stride = part.stride;
-        let (start, limit) = if self.site.tile && (size != full || count != all) {
+        let start = if self.site.tile && (size != full || count != all) {
             // The operand's tile is exactly the range that the slice reads, from its first to its last element.
             if (count - 1) * stride.abs() + 1 != size {
                 return None;
             }
-            match stride < 0 {
-                true => (size - 1, -1),
-                false => (0, size),
-            }
+            if stride < 0 { size - 1 } else { 0 }
         } else {
-            let start = i64::try_from(part.start.as_constant()?).ok()?;
-            let end = start + count * stride;
-            (start, end.clamp(-1, size))
+            i64::try_from(part.start.as_constant()?).ok()?
         };
-        Some(match (start, limit, stride) {
-            (0, n, 1) if n == size => ":".to_owned(),
-            (0, n, s) if n == size => format!("::{s}"),
-            (a, b, 1) => format!("{a}:{b}"),
-            (a, -1, s) => format!("{a}::{s}"),
-            (a, b, s) => format!("{a}:{b}:{s}"),
+        Some(Range {
+            start,
+            count,
+            stride,
+            size,
         })
     }
 
     pub(super) fn split(&self) -> Option<Vec<String>> {
         let split = self.typed::<Split>()?;
         let axis = split.along(self.op()).ok()?;
-        let x = self.arg(0)?;
-        let mut start = 0;
-        let mut all = Vec::new();
-        for size in split.sizes {
-            let stop = start + size;
-            all.push(format!(
-                "lax.slice_in_dim({x}, {start}, {stop}, axis={axis})"
-            ));
-            start = stop;
-        }
-        Some(all)
+        Some(slices(self.arg(0)?, &split.sizes, axis))
     }
 
     /// The greatest elements along the last axis, the only form that `lax` has.
@@ -124,13 +178,17 @@ impl Form<'_> {
         ])
     }
 
-    pub(super) fn pad(&self) -> Option<String> {
+    pub(super) fn pad(&mut self) -> Option<String> {
         let pad = self.typed::<Pad>()?;
         let PadAmounts { low, high } = pad.amounts(self.op()).ok()?;
-        let (x, to) = (self.arg(0)?, self.ty()?.dtype);
+        let (x, to) = (self.arg(0)?.to_owned(), self.ty()?.dtype);
         if pad.mode != PadMode::Constant {
             let amounts: Vec<(i64, i64)> = low.into_iter().zip(high).collect();
             let (amounts, mode) = (pairs(&amounts), pad.mode.word());
+            if self.site.tile {
+                let edges = self.helper("_edges");
+                return Some(format!("{edges}({x}, {amounts}, \"{mode}\")"));
+            }
             return Some(format!("jnp.pad({x}, {amounts}, mode=\"{mode}\")"));
         }
         let value = match pad.value {

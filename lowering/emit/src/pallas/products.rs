@@ -1,6 +1,6 @@
 //! Operations in `jnp`: products, convolutions, windows.
 
-use super::form::{Form, along_channels, each, int, pairs, python_bool, stated_pads};
+use super::form::{Form, each, int, pairs, python_bool, stated_pads};
 use super::words::{dtype, tuple, wide};
 use optc_ops::{
     AvgPool, Conv, DotGeneral, Einsum, Interpolation, MaxPool, Resize, RotaryEmbedding, Slide,
@@ -25,10 +25,15 @@ impl Form<'_> {
         Some((keyword, back))
     }
 
-    pub(super) fn matmul(&self) -> Option<String> {
+    pub(super) fn matmul(&mut self) -> Option<String> {
         let (sums, back) = self.sums()?;
+        let ranks = self.site.operands.iter().map(Vec::len);
+        let function = match self.site.tile && ranks.min() >= Some(2) {
+            true => self.helper("_matmul"),
+            false => "jnp.matmul",
+        };
         let (a, b) = (self.arg(0)?, self.arg(1)?);
-        Some(format!("jnp.matmul({a}, {b}{sums}){back}"))
+        Some(format!("{function}({a}, {b}{sums}){back}"))
     }
 
     pub(super) fn linear(&self) -> Option<String> {
@@ -43,9 +48,13 @@ impl Form<'_> {
         })
     }
 
-    pub(super) fn dot_general(&self) -> Option<String> {
+    pub(super) fn dot_general(&mut self) -> Option<String> {
         let (sums, back) = self.sums()?;
         let pairing = self.typed::<DotGeneral>()?.pairing(self.op()).ok()?;
+        let function = match self.site.tile {
+            true => self.helper("_dot"),
+            false => "lax.dot_general",
+        };
         let dims = format!(
             "(({}, {}), ({}, {}))",
             tuple(pairing.lhs_contract),
@@ -54,7 +63,7 @@ impl Form<'_> {
             tuple(pairing.rhs_batch)
         );
         let (a, b) = (self.arg(0)?, self.arg(1)?);
-        Some(format!("lax.dot_general({a}, {b}, {dims}{sums}){back}"))
+        Some(format!("{function}({a}, {b}, {dims}{sums}){back}"))
     }
 
     pub(super) fn einsum(&self) -> Option<String> {
@@ -150,10 +159,10 @@ impl Form<'_> {
         let conv = self.helper(helper);
         let (x, w) = (self.arg(0)?, self.arg(1)?);
         let text = format!("{conv}({x}, {w}, {strides}, {pads}, {dilations}, {groups}, {to})");
-        Some(match self.arg(2) {
-            None => text,
-            Some(bias) => format!("{text} + {}", along_channels(bias, slides.len())),
-        })
+        if self.arg(2).is_none() {
+            return Some(text);
+        }
+        Some(format!("{text} + {}", self.channel(2)?))
     }
 
     /// The padding with which a pooling has exactly the result's number of windows. With `ceil_mode` the last window

@@ -9,10 +9,15 @@ use optc_ops::{
 };
 
 impl Form<'_> {
-    pub(super) fn reduce(&self) -> Option<String> {
+    pub(super) fn reduce(&mut self) -> Option<String> {
         let reduce = self.typed::<Reduce>()?;
-        let (x, to) = (self.arg(0)?, self.ty()?.dtype);
-        let axes = tuple(reduce.reduced(self.op()).ok()?);
+        let (x, to) = (self.arg(0)?.to_owned(), self.ty()?.dtype);
+        let axes = reduce.reduced(self.op()).ok()?;
+        let product = reduce.kind == ReduceKind::Prod && !axes.is_empty();
+        if self.site.tile && (1 < axes.len() || product) {
+            return self.reduce_in_turn(&x, &reduce, &axes);
+        }
+        let (x, axes) = (&*x, tuple(axes));
         let keep = keeping(reduce.keepdims);
         let sum = |x: &str| {
             let (wide, narrow) = (wide(to), dtype(to));
@@ -47,6 +52,47 @@ impl Form<'_> {
         })
     }
 
+    /// A reduction of a tile along one axis after the other, as a compiler of kernels takes it.
+    fn reduce_in_turn(&mut self, x: &str, reduce: &Reduce, axes: &[usize]) -> Option<String> {
+        let to = self.ty()?.dtype;
+        let function = match reduce.kind {
+            ReduceKind::Mean if !to.is_float() => return None,
+            ReduceKind::Mean => "jnp.mean",
+            ReduceKind::Max => "jnp.max",
+            ReduceKind::Min => "jnp.min",
+            ReduceKind::Prod => self.helper("_product"),
+            ReduceKind::LogSumExp | ReduceKind::And | ReduceKind::Or => return None,
+            _ => "jnp.sum",
+        };
+        let wide = match reduce.kind {
+            ReduceKind::Max | ReduceKind::Min => to,
+            _ => wide(to),
+        };
+        let x = if wide == to {
+            x.to_owned()
+        } else {
+            format!("{x}.astype({})", dtype(wide))
+        };
+        let of = match reduce.kind {
+            ReduceKind::L1 => format!("jnp.abs({x})"),
+            ReduceKind::SumSquare | ReduceKind::L2 => format!("lax.square({x})"),
+            _ => x,
+        };
+        let along = self.helper("_along");
+        let (axes, keep) = (tuple(axes), python_bool(reduce.keepdims));
+        let all = format!("{along}({function}, {of}, {axes}, {keep})");
+        let all = match reduce.kind {
+            ReduceKind::L2 if to.is_float() => format!("jnp.sqrt({all})"),
+            ReduceKind::L2 => return None,
+            ReduceKind::LogSum => format!("jnp.log({all})"),
+            _ => all,
+        };
+        Some(match wide == to {
+            true => all,
+            false => format!("{all}.astype({})", dtype(to)),
+        })
+    }
+
     pub(super) fn arg_max(&self) -> Option<String> {
         let arg = self.typed::<ArgMax>()?;
         let axis = arg.along(self.op()).ok()?;
@@ -75,22 +121,40 @@ impl Form<'_> {
     pub(super) fn cumprod(&mut self) -> Option<String> {
         let products = self.typed::<Cumprod>()?;
         let axis = products.along(self.op()).ok()?;
-        let (exclusive, reverse) = (
-            python_bool(products.exclusive),
-            python_bool(products.reverse),
-        );
-        let cumprod = self.helper("_cumprod");
-        let x = self.arg(0)?;
-        Some(format!("{cumprod}({x}, {axis}, {exclusive}, {reverse})"))
+        self.running(
+            ["_cumprod", "jnp.multiply, 1"],
+            axis,
+            products.exclusive,
+            products.reverse,
+        )
     }
 
     pub(super) fn cumsum(&mut self) -> Option<String> {
         let sums = self.typed::<Cumsum>()?;
         let axis = sums.along(self.op()).ok()?;
-        let (exclusive, reverse) = (python_bool(sums.exclusive), python_bool(sums.reverse));
-        let cumsum = self.helper("_cumsum");
+        self.running(
+            ["_cumsum", "jnp.add, 0"],
+            axis,
+            sums.exclusive,
+            sums.reverse,
+        )
+    }
+
+    /// Running numbers by a helper on whole values; on tiles by their combination and its neutral element.
+    fn running(
+        &mut self,
+        [whole, tile]: [&'static str; 2],
+        axis: usize,
+        exclusive: bool,
+        reverse: bool,
+    ) -> Option<String> {
+        let (exclusive, reverse) = (python_bool(exclusive), python_bool(reverse));
+        let how = match self.site.tile {
+            true => format!("{}({tile}, ", self.helper("_running")),
+            false => format!("{}(", self.helper(whole)),
+        };
         let x = self.arg(0)?;
-        Some(format!("{cumsum}({x}, {axis}, {exclusive}, {reverse})"))
+        Some(format!("{how}{x}, {axis}, {exclusive}, {reverse})"))
     }
 
     pub(super) fn softmax(&mut self) -> Option<String> {
@@ -137,14 +201,20 @@ impl Form<'_> {
     }
 
     /// Operand `i`, with one element for each channel, reshaped to broadcast.
-    pub(super) fn channel(&self, i: usize) -> Option<String> {
-        Some(along_channels(self.arg(i)?, self.spatial()?))
+    pub(super) fn channel(&mut self, i: usize) -> Option<String> {
+        let spatial = self.spatial()?;
+        if self.site.tile {
+            let column = self.helper("_column");
+            return Some(format!("{column}({}, {spatial})", self.arg(i)?));
+        }
+        Some(along_channels(self.arg(i)?, spatial))
     }
 
-    pub(super) fn batch_norm(&self) -> Option<String> {
+    pub(super) fn batch_norm(&mut self) -> Option<String> {
         let epsilon = float(self.typed::<BatchNorm>()?.epsilon);
-        let of = |i: usize| self.channel(i);
-        let (x, scale, bias, mean, variance) = (self.arg(0)?, of(1)?, of(2)?, of(3)?, of(4)?);
+        let mut of = |i: usize| self.channel(i);
+        let (scale, bias, mean, variance) = (of(1)?, of(2)?, of(3)?, of(4)?);
+        let x = self.arg(0)?;
         let to = self.ty()?.dtype;
         let text = format!("({x} - {mean}) * lax.rsqrt({variance} + {epsilon}) * {scale} + {bias}");
         Some(if to == DType::F32 {
@@ -182,7 +252,7 @@ impl Form<'_> {
     }
 
     /// A normalized value, multiplied by the scale and shifted by the bias of each channel.
-    pub(super) fn of_channels(&self, normal: &str) -> Option<String> {
+    pub(super) fn of_channels(&mut self, normal: &str) -> Option<String> {
         let (scale, bias) = (self.channel(1)?, self.channel(2)?);
         let to = dtype(self.ty()?.dtype);
         Some(format!("({normal} * {scale} + {bias}).astype({to})"))

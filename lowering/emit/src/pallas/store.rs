@@ -1,7 +1,7 @@
 //! Stores of a group's results: one block for each program, or copies of parts to their positions.
 
 use super::cx::{Reason, shape_of};
-use super::words::{dtype, tuple};
+use super::words::{boxed, in_memory, tuple};
 use super::writer::{Output, Writer};
 use optc_tile::block::{Grid, check_revisits};
 use optc_tile::{GroupSchedule, Order, Span, Tile};
@@ -84,11 +84,16 @@ impl Writer<'_> {
         let grid = self.group.grid();
         let ty = self.cx.tensor(output.value)?;
         let shape = shape_of(ty)?;
-        let extents = tuple(tile.0.iter().map(|s| s.extent));
-        let held = format!("pltpu.VMEM({extents}, {})", dtype(ty.dtype));
+        let extents: Vec<u64> = tile.0.iter().map(|s| s.extent).collect();
+        // A part has two dimensions at least, as the output has.
+        let units = vec!["0".to_owned(); 2usize.saturating_sub(extents.len())];
+        let index = [&units[..], &vec![":".to_owned(); extents.len()]].concat();
+        let extents = tuple(boxed(&extents));
+        let held = format!("pltpu.VMEM({extents}, {})", in_memory(ty.dtype));
         let part = self.names.fresh(&format!("{}_part", output.name));
         self.scratch.push((part.clone(), held));
-        let mut copies: Vec<(Vec<String>, Vec<String>, Vec<String>)> = vec![Default::default()];
+        let mut copies: Vec<(Vec<String>, Vec<String>, Vec<String>)> =
+            vec![(Vec::new(), units.clone(), units)];
         for (span, &size) in tile.0.iter().zip(&shape) {
             let start = self.python(&span.start);
             let cases = clips(span, size, &grid)?;
@@ -127,7 +132,7 @@ impl Writer<'_> {
                 return Err("a part of its output is clipped in too many ways".to_owned());
             }
         }
-        let mut lines = vec![format!("{part}[...] = {text}")];
+        let mut lines = vec![format!("{part}[{}] = {text}", index.join(", "))];
         for (conditions, from, to) in copies {
             let (from, to) = (from.join(", "), to.join(", "));
             let copy = format!(

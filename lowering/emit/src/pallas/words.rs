@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Words with a meaning in Python or in the emitted module.
-const TAKEN: [&str; 44] = [
+const TAKEN: [&str; 45] = [
     "ARGUMENTS",
     "False",
     "None",
@@ -38,6 +38,7 @@ const TAKEN: [&str; 44] = [
     "jnp",
     "lambda",
     "lax",
+    "math",
     "np",
     "not",
     "or",
@@ -51,6 +52,20 @@ const TAKEN: [&str; 44] = [
     "yield",
     "weights",
 ];
+
+/// The element type of an array of a kernel, which has no truth values.
+pub(super) fn in_memory(element: DType) -> String {
+    match element.is_bool() {
+        true => "jnp.int32".to_owned(),
+        false => dtype(element).to_string(),
+    }
+}
+
+/// The extents of an array of a kernel, which has two dimensions at least.
+pub(super) fn boxed(shape: &[u64]) -> Vec<u64> {
+    let units = 2usize.saturating_sub(shape.len());
+    [vec![1; units], shape.to_vec()].concat()
+}
 
 /// A set of used names.
 #[derive(Clone, Default)]

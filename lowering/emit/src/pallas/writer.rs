@@ -3,8 +3,8 @@
 use super::cx::{Cx, Reason};
 use super::index::python;
 use super::member::{Member, Operand};
-use super::words::{Names, tuple};
-use optc_ir::Value;
+use super::words::{Names, dtype, tuple};
+use optc_ir::{DType, Value};
 use optc_tile::{Expr, GroupSchedule, Tile};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +42,15 @@ pub(super) struct Writer<'a> {
     pub(super) helpers: BTreeSet<&'static str>,
     /// The grid axes whose program index the kernel uses.
     pub(super) programs: BTreeSet<usize>,
+}
+
+/// The lanes of a vector, and the most steps of an axis whose places are looked at.
+const LANES: i64 = 128;
+const MAX_STEPS: u64 = 1 << 12;
+
+/// Returns whether a scalar is passed in 32 bits instead of its own 16.
+pub(super) fn is_narrow(element: DType) -> bool {
+    element.is_float() && element.bits() == 16
 }
 
 impl<'a> Writer<'a> {
@@ -87,17 +96,26 @@ impl<'a> Writer<'a> {
         let mut text = match &operand.local {
             None => {
                 let reference = self.refs[&operand.fetched()].clone();
-                match &operand.block {
+                let element = self.cx.tensor(operand.value)?.dtype;
+                let text = match &operand.block {
                     Some(block) => self.piece(&reference, block, operand)?,
-                    // A TPU has no blocks of rank 0.
+                    // A TPU has no blocks of rank 0, and those of rank 1 have no parts. Scalars have 32 bits.
+                    None if operand.tile.0.is_empty() && is_narrow(element) => {
+                        format!("{reference}[0, 0].astype({})", dtype(element))
+                    }
                     None if operand.tile.0.is_empty() => format!("{reference}[0, 0]"),
+                    None if operand.tile.0.len() == 1 => format!("{reference}[0, :]"),
                     None => format!("{reference}[...]"),
+                };
+                match element.is_bool() {
+                    true => format!("({text} != 0)"),
+                    false => text,
                 }
             }
             Some((piece, tile)) => {
                 let name = self.local.get(&(operand.value, *piece)).cloned();
                 let name = name.ok_or("it needs what is not computed yet")?;
-                self.part(&name, tile, &operand.tile, &self.cx.shape(operand.value)?)?
+                self.part(&name, [tile, &operand.tile], self.cx.array(operand.value)?)?
             }
         };
         if let Some((fill, dims)) = &operand.fill {
@@ -124,17 +142,53 @@ impl<'a> Writer<'a> {
         python(expr)
     }
 
+    /// Checks that a part of the lanes whose place depends on the program starts at whole vectors.
+    fn lanes(&self, offset: &Expr, room: i64) -> Result<(), Reason> {
+        let grid = self.group.grid();
+        let (low, high) = offset.range(&grid);
+        if room == 0 || low == high {
+            return Ok(());
+        }
+        let mut index = vec![0; grid.len()];
+        let mut whole = offset.eval(&index) % LANES == 0;
+        let mut axes = Vec::new();
+        offset.axes(&mut |axis| axes.push(axis));
+        for axis in axes {
+            for at in 0..grid[axis].min(MAX_STEPS).cast_signed() {
+                index[axis] = at;
+                whole &= offset.eval(&index) % LANES == 0;
+            }
+            index[axis] = 0;
+        }
+        match whole {
+            true => Ok(()),
+            false => Err(format!(
+                "it reads lanes from {low} to {high} on, at no multiple of {LANES}"
+            )),
+        }
+    }
+
     /// The part of a block from memory that an operation reads.
     fn piece(&mut self, name: &str, block: &Tile, operand: &Operand) -> Result<String, Reason> {
         let grid = self.group.grid();
         let mut parts = Vec::with_capacity(block.0.len());
+        if block.0.len() == 1 {
+            parts.push("0".to_owned());
+        }
         for (have, need) in block.0.iter().zip(&operand.tile.0) {
             let offset = need.start.minus(&have.start);
             let (low, high) = offset.range(&grid);
             let room = have.extent.cast_signed() - need.extent.cast_signed();
             if low < 0 || room < high {
-                let shape = self.cx.shape(operand.value)?;
-                return self.part(&format!("{name}[...]"), block, &operand.tile, &shape);
+                let whole = match block.0.len() {
+                    1 => format!("{name}[0, :]"),
+                    _ => format!("{name}[...]"),
+                };
+                let array = self.cx.array(operand.value)?;
+                return self.part(&whole, [block, &operand.tile], array);
+            }
+            if parts.len() + 1 == block.0.len().max(2) {
+                self.lanes(&offset, room)?;
             }
             parts.push(if room == 0 {
                 ":".to_owned()
@@ -147,27 +201,31 @@ impl<'a> Writer<'a> {
         Ok(format!("{name}[{}]", parts.join(", ")))
     }
 
-    /// The part of a tile computed in the group that an operation reads.
+    /// The part of a tile computed in the group that an operation reads. A part whose place depends on the program is read
+    /// from memory: a compiler of kernels takes no vector apart at a place that it does not know.
     pub(super) fn part(
         &mut self,
         name: &str,
-        have: &Tile,
-        need: &Tile,
-        shape: &[u64],
+        [have, need]: [&Tile; 2],
+        (shape, element): (Vec<u64>, DType),
     ) -> Result<String, Reason> {
         let grid = self.group.grid();
         let mut parts = Vec::with_capacity(shape.len());
         let mut starts = Vec::with_capacity(shape.len());
         let mut ends = Vec::with_capacity(shape.len());
+        let mut held = Vec::with_capacity(shape.len());
         let (mut all, mut fixed) = (true, true);
         let mut name = name.to_owned();
         for (d, (have, need)) in have.0.iter().zip(&need.0).enumerate() {
             let mut offset = need.start.minus(&have.start);
             let (mut low, mut high) = offset.range(&grid);
             let mut room = have.extent.cast_signed() - need.extent.cast_signed();
-            // If a tile covers the whole dimension, positions beyond it are outside of the value.
+            // Positions beyond a tile that reaches the end of the dimension are outside of the value.
             let (before, behind) = ((-low).max(0), (high - room).max(0));
-            if (before != 0 || behind != 0) && !have.is_whole(shape[d]) {
+            let (first, last) = have.start.range(&grid);
+            let size = shape[d].cast_signed();
+            let reaches = first.saturating_add(have.extent.cast_signed()) >= size;
+            if (before != 0 && 0 < last) || (behind != 0 && !reaches) {
                 return Err(format!("it needs `{need}` of `{have}`"));
             }
             ends.push(tuple([before, behind]));
@@ -180,10 +238,18 @@ impl<'a> Writer<'a> {
             } else {
                 format!("{low}:{}", low + need.extent.cast_signed())
             });
-            starts.push(format!("jnp.int32({})", self.python(&offset)));
+            if d + 1 == shape.len() {
+                self.lanes(&offset, room)?;
+            }
+            held.push(have.extent + before.unsigned_abs() + behind.unsigned_abs());
+            starts.push(match room {
+                0 => "slice(None)".to_owned(),
+                _ => format!("pl.ds({}, {})", self.python(&offset), need.extent),
+            });
         }
         if ends.iter().any(|e| e != "(0, 0)") {
-            name = format!("jnp.pad({name}, {})", tuple(&ends));
+            name = format!("_widened({name}, {})", tuple(&ends));
+            self.helpers.insert("_widened");
         }
         if all {
             return Ok(name);
@@ -191,10 +257,10 @@ impl<'a> Writer<'a> {
         if fixed {
             return Ok(format!("{name}[{}]", parts.join(", ")));
         }
-        let extents = tuple(need.0.iter().map(|s| s.extent));
-        Ok(format!(
-            "lax.dynamic_slice({name}, {}, {extents})",
-            tuple(starts)
-        ))
+        let kept = self.names.fresh("kept");
+        let memory = format!("pltpu.VMEM({}, {})", tuple(&held), dtype(element));
+        self.scratch.push((kept.clone(), memory));
+        self.helpers.insert("_kept");
+        Ok(format!("_kept({kept}, {name}, {})", starts.join(", ")))
     }
 }
