@@ -43,6 +43,7 @@ fn read(language: Language, program: &str) -> Vec<&'static str> {
             .err()
             .unwrap_or_default(),
         Language::Hlo => optc_hlo::import(program).map_or_else(|diags| diags, |i| i.diags),
+        Language::Linalg => optc_linalg::import(program).map_or_else(|diags| diags, |i| i.diags),
         Language::StableHlo => {
             optc_stablehlo::import(program).map_or_else(|diags| diags, |i| i.diags)
         }

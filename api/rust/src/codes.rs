@@ -12,6 +12,8 @@ pub use optc_hlo::CODES as HLO;
 #[cfg(feature = "interp")]
 pub use optc_interp::CODES as RUNNING;
 pub use optc_ir::CODES as PROGRAMS;
+#[cfg(feature = "linalg")]
+pub use optc_linalg::CODES as LINALG;
 #[cfg(feature = "onnx")]
 pub use optc_onnx::CODES as ONNX;
 pub use optc_ops::codes as operations;

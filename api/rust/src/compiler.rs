@@ -317,7 +317,14 @@ impl Compiler {
             }
             #[cfg(feature = "stablehlo")]
             Ok(Format::StableHlo) => vec![program::read_stablehlo(name, bytes)],
-            #[cfg(not(all(feature = "hlo", feature = "onnx", feature = "stablehlo")))]
+            #[cfg(feature = "linalg")]
+            Ok(Format::Linalg) => vec![program::read_linalg(name, bytes)],
+            #[cfg(not(all(
+                feature = "hlo",
+                feature = "linalg",
+                feature = "onnx",
+                feature = "stablehlo"
+            )))]
             Ok(format) => vec![Err(program::without_front_end(name, format))],
         }
     }

@@ -12,6 +12,8 @@ pub enum Format {
     Ir,
     /// HLO text, as XLA prints a module.
     Hlo,
+    /// MLIR text in the dialects linalg, tensor, arith and math, in generic form.
+    Linalg,
     /// An ONNX model.
     Onnx,
     /// StableHLO text, as JAX prints a lowered function.
@@ -20,7 +22,7 @@ pub enum Format {
 
 impl Format {
     /// The names that `--from` takes.
-    pub const NAMES: [&'static str; 5] = ["ir", "mlir", "hlo", "onnx", "stablehlo"];
+    pub const NAMES: [&'static str; 6] = ["ir", "mlir", "hlo", "linalg", "onnx", "stablehlo"];
 
     /// The format of this name.
     #[must_use]
@@ -28,6 +30,7 @@ impl Format {
         match name {
             "ir" | "mlir" => Some(Format::Ir),
             "hlo" => Some(Format::Hlo),
+            "linalg" => Some(Format::Linalg),
             "onnx" => Some(Format::Onnx),
             "stablehlo" => Some(Format::StableHlo),
             _ => None,
@@ -38,7 +41,7 @@ impl Format {
     #[must_use]
     pub fn own_target(self) -> Option<&'static str> {
         match self {
-            Format::Ir | Format::Hlo => None,
+            Format::Ir | Format::Hlo | Format::Linalg => None,
             Format::Onnx => Some("onnx"),
             Format::StableHlo => Some("xla"),
         }
@@ -77,6 +80,7 @@ impl fmt::Display for Format {
         f.write_str(match self {
             Format::Ir => "ir",
             Format::Hlo => "hlo",
+            Format::Linalg => "linalg",
             Format::Onnx => "onnx",
             Format::StableHlo => "stablehlo",
         })
@@ -106,11 +110,13 @@ fn is_control(byte: &u8) -> bool {
 
 const STABLEHLO: &str = "stablehlo";
 const CHLO: &str = "chlo";
+const LINALG: &str = "linalg";
 
 /// The format of an MLIR text, by the dialect inside.
 fn mlir(bytes: &[u8]) -> Result<Format, Box<Diagnostic>> {
     match dialect(bytes) {
         Some((STABLEHLO | CHLO, _)) => Ok(Format::StableHlo),
+        Some((LINALG, _)) => Ok(Format::Linalg),
         Some((dialect, name)) => Err(unsupported(dialect, name)),
         None => Ok(Format::Ir),
     }
@@ -123,7 +129,7 @@ const FOREIGN: [(&str, &str); 6] = [
     ("vhlo", "VHLO"),
     ("mhlo", "MHLO"),
     ("tosa", "TOSA"),
-    ("linalg", "Linalg"),
+    (LINALG, "linalg"),
 ];
 
 /// The refusal of a text in a foreign dialect if optc's own text was expected.
@@ -150,11 +156,12 @@ fn dialect(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
 
 fn unsupported(dialect: &str, name: &str) -> Box<Diagnostic> {
     let message = format!(
-        "found {name} (the MLIR dialect `{dialect}`), wanted optc's own text, StableHLO, HLO text or an ONNX model"
+        "found {name} (the MLIR dialect `{dialect}`), wanted optc's own text, StableHLO, linalg, HLO text or an ONNX model"
     );
     let hint = match dialect {
         "vhlo" | "mhlo" => "JAX prints StableHLO by `jax.jit(f).lower(x).as_text()`".to_owned(),
         "stablehlo" | "chlo" => "read it with `--from=stablehlo`".to_owned(),
+        LINALG => "read it with `--from=linalg`".to_owned(),
         _ => {
             let known = Format::NAMES.join(", ");
             format!("the format is told by the extension or by --from, one of {known}")
@@ -208,6 +215,11 @@ mod tests {
         for name in ["a.mlir", "a.txt", "-"] {
             check(name, jax, Ok(Format::StableHlo));
         }
+        check(
+            "a.mlir",
+            "%0 = \"linalg.generic\"(%a, %b)",
+            Ok(Format::Linalg),
+        );
         check("a.mlir", "%0 = \"mhlo.add\"(%a, %b)", Err("found MHLO"));
         check("a.hlo", "", Ok(Format::Hlo));
         check("-", "// a dump\n\nHloModule m\n", Ok(Format::Hlo));

@@ -48,6 +48,7 @@ mod target;
 mod tensor_layout;
 #[cfg(all(
     feature = "emit-hlo",
+    feature = "emit-linalg",
     feature = "emit-onnx",
     feature = "emit-stablehlo",
     feature = "interp"

@@ -319,7 +319,12 @@ fn place(mut diag: Diagnostic, source: &str, offset: usize) -> Diagnostic {
 }
 
 /// The refusal of a format whose front end is left out of this build.
-#[cfg(not(all(feature = "hlo", feature = "onnx", feature = "stablehlo")))]
+#[cfg(not(all(
+    feature = "hlo",
+    feature = "linalg",
+    feature = "onnx",
+    feature = "stablehlo"
+)))]
 pub(crate) fn without_front_end(name: &str, format: Format) -> Error {
     let message = format!("found the format `{format}`, which this build of optc does not read");
     let hint = format!("the feature `{format}` of the crate `optc` reads it");
@@ -352,8 +357,16 @@ pub(crate) fn read_stablehlo(name: &str, bytes: &[u8]) -> Result<Program, Error>
     imported(Format::StableHlo, name, source, import)
 }
 
+/// Reads MLIR text in the dialect linalg.
+#[cfg(feature = "linalg")]
+pub(crate) fn read_linalg(name: &str, bytes: &[u8]) -> Result<Program, Error> {
+    let source = decoded(name, bytes)?;
+    let import = optc_linalg::import(&source).map(|import| (import.module, import.diags));
+    imported(Format::Linalg, name, source, import)
+}
+
 /// The result of a front end for text.
-#[cfg(any(feature = "hlo", feature = "stablehlo"))]
+#[cfg(any(feature = "hlo", feature = "linalg", feature = "stablehlo"))]
 fn imported(
     format: Format,
     name: &str,

@@ -36,7 +36,7 @@ impl Compiler {
             Format::Hlo if target.dimension_numbers => {
                 self.compile(&mut program, "normalize-layouts{keep-boundary=true}")?;
             }
-            Format::Hlo => {}
+            Format::Hlo | Format::Linalg => {}
         }
         let source = program.data();
         let data = move |file: &str, offset, length, dtype: DType| {
@@ -52,6 +52,10 @@ impl Compiler {
             };
             let made = optc_emit::onnx::emit(module, registry, options, &data);
             return Ok(made.map_err(refused)?.bytes);
+        }
+        if format == Format::Linalg {
+            let made = optc_emit::linalg::emit(module, registry, &data);
+            return Ok(made.map_err(refused)?.into_bytes());
         }
         let emit = match format {
             Format::Hlo => optc_emit::hlo::emit,

@@ -7,15 +7,16 @@
 //! The operands with the sizes stay operands of the instruction. An instruction without an operation in the IR is
 //! written again with them.
 
-use crate::attrs::{braces, field, field_ints, int, symbol};
-use crate::cursor::Parsed;
+use crate::attrs::{Attributes as _, braces, field, field_ints};
 use crate::known::Growth;
 use crate::sizes::is_reduce_window;
 use crate::translate::{Body, Translator};
-use crate::tree::{Op, Use};
 use optc_hlo::size;
 use optc_ir::Size;
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
+use optc_mlir_syntax::Parsed;
+use optc_mlir_syntax::{Op, Use};
+use optc_mlir_syntax::{int, symbol};
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! Integers that grow evenly: JAX computes them from an `iota` to address the elements of a slice with steps.
 
-use crate::attrs::{int, ints};
 use crate::known::{Grid, Growth};
 use crate::translate::Body;
-use crate::tree::{Op, Use};
 use optc_ir::Size;
 use optc_layout::{XlaArray, XlaDim, XlaType};
+use optc_mlir_syntax::{Op, Use};
+use optc_mlir_syntax::{int, ints};
 
 /// The most numbers at a place of an array.
 const MOST_NUMBERS: usize = 16;

@@ -1,11 +1,12 @@
 //! Known facts about the sizes of a program: integers that are polynomials of named sizes, and equalities between
 //! sizes.
 
+use crate::attrs::Attributes as _;
 use crate::signs::{Division, Operands};
-use crate::tree::{Func, Op, Region, Use};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Size;
 use optc_layout::XlaShape;
+use optc_mlir_syntax::{Func, Op, Region, Use};
 use std::sync::Arc;
 
 /// The most integers of a tracked value.

@@ -18,17 +18,13 @@
 //! divisions of integers that may be negative. `dynamic.rs` converts operations with sizes as operands to the ordinary
 //! ones.
 
-mod aliases;
 mod attrs;
 mod codes;
-mod cursor;
-mod dense;
 mod dynamic;
 mod grids;
 mod known;
 mod names;
 mod opcodes;
-mod parse;
 mod ports;
 mod pretty;
 mod products;
@@ -36,22 +32,22 @@ mod regions;
 mod signs;
 mod sizes;
 mod translate;
-mod tree;
 mod types;
-mod verbatim;
 
 pub use codes::CODES;
 pub use optc_hlo::Import;
 
 use optc_ir::Diagnostic;
+use optc_mlir_syntax::parse;
 
 /// Reads the text of a module and converts it to the IR.
 ///
 /// # Errors
 /// The text is refused; the diagnostics point into it.
 pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
-    let (tree, aliases) = parse::parse(text).map_err(|diag| vec![*diag])?;
-    let open = |func: &tree::Func<'_>| known::is_open(&func.body, &|ty| aliases.is_open(ty));
+    let (tree, aliases) = parse(text, &codes::MLIR, pretty::read).map_err(|diag| vec![*diag])?;
+    let open =
+        |func: &optc_mlir_syntax::Func<'_>| known::is_open(&func.body, &|ty| aliases.is_open(ty));
     let names = names::Names::of(&tree, &open);
     let module = translate::module(&tree, &aliases, &names).map_err(|diag| vec![*diag])?;
     let mut import = optc_hlo::lower(&module)?;

@@ -1,8 +1,8 @@
 //! Names for parts without a name in the text: the computations of regions, and of functions that are called with
 //! several sizes.
 
-use crate::tree::{Func, Region, Tree};
 use indexmap::{IndexMap, IndexSet};
+use optc_mlir_syntax::{Func, Region, Tree};
 
 /// The most computations that a function with unknown sizes may become.
 const MOST_COPIES: usize = 64;

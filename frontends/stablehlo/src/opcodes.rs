@@ -1,7 +1,7 @@
 //! Operations of StableHLO and CHLO that are one instruction of HLO on the same operands, without attributes.
 
-use crate::tree::Op;
 use optc_ir::Effect;
+use optc_mlir_syntax::Op;
 
 /// Instructions by the name of the operation with its dialect; sorted.
 const SAME: &[(&str, &str)] = &[
@@ -115,7 +115,7 @@ pub(crate) fn is_assertion(op: &Op<'_>) -> bool {
 /// The target of a custom call.
 pub(crate) fn target<'a>(op: &'a Op<'_>) -> Option<&'a str> {
     let target = op.attr("@").or_else(|| op.attr("call_target_name"));
-    target.map(crate::attrs::symbol)
+    target.map(optc_mlir_syntax::symbol)
 }
 
 #[cfg(test)]

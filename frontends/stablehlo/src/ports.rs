@@ -3,11 +3,12 @@
 //! They are in `stablehlo.attributes` of the module and `stablehlo.attrs` of a port; `stablehlo.others` has the
 //! operations beside the functions.
 
-use crate::aliases::Aliases;
-use crate::attrs::{field, int};
+use crate::attrs::field;
 use crate::names::Names;
-use crate::tree::Tree;
 use optc_ir::{Attr, Func, Module};
+use optc_mlir_syntax::Aliases;
+use optc_mlir_syntax::Tree;
+use optc_mlir_syntax::int;
 use std::sync::Arc;
 
 /// Writes them to the module and to its functions.
@@ -36,7 +37,7 @@ pub(crate) fn attach(module: &mut Module, tree: &Tree<'_>, aliases: &Aliases<'_>
     }
 }
 
-fn mark(func: &mut Func, made: &crate::tree::Func<'_>, aliases: &Aliases<'_>) {
+fn mark(func: &mut Func, made: &optc_mlir_syntax::Func<'_>, aliases: &Aliases<'_>) {
     let results = func.results.len();
     for (number, text) in made.arg_attrs.iter().enumerate() {
         let Some(port) = func.arg_ports.get_mut(number).filter(|_| !text.is_empty()) else {
@@ -63,10 +64,10 @@ fn mark(func: &mut Func, made: &crate::tree::Func<'_>, aliases: &Aliases<'_>) {
 
 /// A dictionary with its aliases expanded.
 fn kept(text: &str, aliases: &Aliases<'_>) -> Attr {
-    let op = crate::tree::Op {
+    let op = optc_mlir_syntax::Op {
         text,
-        ..crate::tree::Op::default()
+        ..optc_mlir_syntax::Op::default()
     };
-    let text = crate::verbatim::verbatim(&op, aliases, |_| false).text;
+    let text = optc_mlir_syntax::verbatim(&op, aliases, &crate::codes::MLIR, |_| false).text;
     Attr::Str(Arc::from(text))
 }

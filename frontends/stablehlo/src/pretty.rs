@@ -3,16 +3,35 @@
 //! Most forms are a list of operands, words, `key = value` and a dictionary before the types; forms that differ have a
 //! function of their own. Values of attributes keep their text; their names here are those of the printed form.
 
-use crate::cursor::Parsed;
-use crate::parse::Parser;
-use crate::tree::{Op, Region};
+use optc_mlir_syntax::{Cursor, Op, Parsed, Parser, Region};
+use std::ops::{Deref, DerefMut};
 
 /// Dialects whose printed operations have the common form.
 const DIALECTS: [&str; 3] = ["stablehlo.", "chlo.", "sdy."];
 
-impl<'a> Parser<'a> {
-    /// Reads the text after the name of an operation.
-    pub(crate) fn pretty(&mut self, op: &mut Op<'a>) -> Parsed<()> {
+/// Reads the text after the name of an operation.
+pub(crate) fn read<'a>(parser: &mut Parser<'a>, op: &mut Op<'a>) -> Parsed<()> {
+    Pretty(parser).pretty(op)
+}
+
+/// A parser of the printed forms.
+struct Pretty<'p, 'a>(&'p mut Parser<'a>);
+
+impl<'a> Deref for Pretty<'_, 'a> {
+    type Target = Parser<'a>;
+    fn deref(&self) -> &Parser<'a> {
+        self.0
+    }
+}
+
+impl<'a> DerefMut for Pretty<'_, 'a> {
+    fn deref_mut(&mut self) -> &mut Parser<'a> {
+        self.0
+    }
+}
+
+impl<'a> Pretty<'_, 'a> {
+    fn pretty(&mut self, op: &mut Op<'a>) -> Parsed<()> {
         match op.name {
             "return" | "func.return" | "stablehlo.return" => self.end(op),
             "call" | "func.call" => self.call(op),
@@ -198,7 +217,7 @@ impl<'a> Parser<'a> {
         loop {
             let next = self.cursor.peek();
             let start = self.cursor.at;
-            let mut since = |cursor: &crate::cursor::Cursor<'a>, key: &'a str| {
+            let mut since = |cursor: &Cursor<'a>, key: &'a str| {
                 let text = cursor.text.get(start..cursor.at).unwrap_or("");
                 op.attrs.push((key, text));
             };

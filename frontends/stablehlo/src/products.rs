@@ -1,9 +1,10 @@
 //! Products, convolutions, gathers and windows: instructions with attributes that have fields.
 
-use crate::attrs::{braces, field, field_ints, int, ints, last_word, times};
-use crate::cursor::Parsed;
+use crate::attrs::{Attributes as _, braces, field, field_ints, times};
 use crate::translate::{Body, Texts, Translator};
-use crate::tree::Op;
+use optc_mlir_syntax::Op;
+use optc_mlir_syntax::Parsed;
+use optc_mlir_syntax::{int, ints, last_word};
 use std::borrow::Cow;
 
 type Plain<'a> = Option<(&'static str, Texts<'a>)>;

@@ -1,12 +1,13 @@
 //! Operations with regions, and calls. A region becomes a computation that gets the outer values that it reads as
 //! operands.
 
-use crate::attrs::{braces, int, symbol, times};
-use crate::cursor::Parsed;
+use crate::attrs::{Attributes as _, braces, times};
 use crate::opcodes::same;
 use crate::translate::{Body, Texts, Translator};
-use crate::tree::{Op, Region, Use};
 use optc_layout::XlaShape;
+use optc_mlir_syntax::Parsed;
+use optc_mlir_syntax::{Op, Region, Use};
+use optc_mlir_syntax::{int, symbol};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -302,7 +303,7 @@ impl<'a> Translator<'a> {
             let Some(text) = op.attr(name) else {
                 return Ok(vec![usual; count]);
             };
-            let found = crate::attrs::ints(self.aliases.resolve(text));
+            let found = optc_mlir_syntax::ints(self.aliases.resolve(text));
             found
                 .filter(|l| l.len() == count)
                 .ok_or_else(|| op.bad(&[name], text))

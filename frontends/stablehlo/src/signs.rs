@@ -5,8 +5,9 @@
 //! remainder is the remainder plus the divisor if the remainder is negative. Both are polynomials of sizes. The
 //! intermediate results are not; they are tracked by their kind and division.
 
-use crate::tree::{Op, Use};
+use crate::attrs::Attributes as _;
 use optc_ir::Size;
+use optc_mlir_syntax::{Op, Use};
 
 /// The kind of an intermediate result, for a dividend and a divisor of at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,16 +8,18 @@
 //! For example, let `%0 = get_dimension_size %x, dim = 0` of a `tensor<?x4xf32>` whose first size is named `n0`, and
 //! `%1 = multiply %0, 2`. A result of type `tensor<?xf32>` that is given `%1` as its size then has the size `2*n0`.
 
-use crate::attrs::{field_ints, int};
-use crate::dense::{Elements, elements};
+use crate::attrs::{Attributes as _, field_ints};
+use crate::codes;
 use crate::known::{Facts, Given, Integers, Known, MOST_INTEGERS, global, truth};
 use crate::opcodes::{is_assertion, target};
 use crate::translate::{Body, HANDED, Translator};
-use crate::tree::{Op, Use};
 use indexmap::{IndexMap, IndexSet};
 use optc_hlo::size;
 use optc_ir::{Size, Tensor};
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
+use optc_mlir_syntax::int;
+use optc_mlir_syntax::{Elements, elements};
+use optc_mlir_syntax::{Op, Use};
 use std::sync::Arc;
 
 /// The deepest nesting of calls of functions that compute sizes.
@@ -362,7 +364,7 @@ impl<'a> Translator<'a> {
         }
         let text = self.aliases.resolve(op.attr("value")?);
         let (values, _) = text.rsplit_once(':').unwrap_or((text, ""));
-        let found = elements(values, ty.dtype, count, self.aliases, op.span);
+        let found = elements(values, ty.dtype, count, self.aliases, op.span, &codes::MLIR);
         let (bytes, own) = match found.ok()?? {
             Elements::All(bytes) => (bytes, usize::try_from(count).ok()?),
             Elements::Splat(bytes) => (bytes, 1),

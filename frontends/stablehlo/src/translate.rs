@@ -3,21 +3,22 @@
 //!
 //! For example, `%1 = stablehlo.add %0, %0` becomes the instruction `add` of HLO on the instruction of `%0`.
 
-use crate::aliases::Aliases;
-use crate::attrs::{braces, ints, last_word};
+use crate::attrs::{Attributes as _, braces};
 use crate::codes;
-use crate::cursor::{Parsed, wrong};
-use crate::dense::{Elements, elements};
 use crate::known::{Facts, Given, Known, globals};
 use crate::names::Names;
 use crate::opcodes::{is_assertion, same};
-use crate::tree::{Func, Op, Region, Tree, Use};
 use crate::types::shape;
-use crate::verbatim::verbatim;
 use indexmap::{IndexMap, IndexSet};
 use optc_hlo::{Attrs, Computation, HloModule, Instruction};
 use optc_ir::{Dense, Span};
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
+use optc_mlir_syntax::Aliases;
+use optc_mlir_syntax::verbatim;
+use optc_mlir_syntax::{Elements, elements};
+use optc_mlir_syntax::{Func, Op, Region, Tree, Use};
+use optc_mlir_syntax::{Parsed, wrong};
+use optc_mlir_syntax::{ints, last_word};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -302,7 +303,9 @@ impl<'a> Translator<'a> {
                     }
                     found.push(callee);
                 } else if op.text.contains('@') {
-                    let text = verbatim(op, self.aliases, |f| self.funcs.contains_key(f));
+                    let text = verbatim(op, self.aliases, &codes::MLIR, |f| {
+                        self.funcs.contains_key(f)
+                    });
                     found.extend(text.functions);
                 }
             }
@@ -460,7 +463,9 @@ impl<'a> Translator<'a> {
             return Ok(Vec::new());
         };
         for op in ops {
-            body.loc = op.loc.and_then(|loc| self.aliases.location_name(loc));
+            body.loc = op
+                .loc
+                .and_then(|loc| self.aliases.location_name(loc, &codes::MLIR));
             body.span = op.span;
             self.operation(body, op)?;
         }
@@ -676,7 +681,14 @@ impl<'a> Translator<'a> {
             return Ok(None);
         };
         let count = sizes.iter().fold(1u64, |n, &d| n.saturating_mul(d));
-        let found = elements(values, one.dtype, count, self.aliases, op.span)?;
+        let found = elements(
+            values,
+            one.dtype,
+            count,
+            self.aliases,
+            op.span,
+            &codes::MLIR,
+        )?;
         // The type of a constant with too many elements to count is kept as text.
         let (Some(found), Some(ty)) = (found, optc_hlo::tensor_type(array)) else {
             return Ok(None);
@@ -729,7 +741,9 @@ impl<'a> Translator<'a> {
         op: &'a Op<'a>,
         shapes: &[Arc<XlaShape>],
     ) -> Parsed<Vec<usize>> {
-        let made = verbatim(op, self.aliases, |name| self.funcs.contains_key(name));
+        let made = verbatim(op, self.aliases, &codes::MLIR, |name| {
+            self.funcs.contains_key(name)
+        });
         for &name in &made.functions {
             if !self.done.contains_key(name) {
                 let built = self.copy(name, Vec::new(), op.span)?;

@@ -1,9 +1,9 @@
 //! Converts types of MLIR text to shapes.
 
 use crate::codes;
-use crate::cursor::{Parsed, wrong};
 use optc_ir::Span;
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
+use optc_mlir_syntax::{Parsed, shortened, wrong};
 
 /// The shape of a type; `None` if XLA has no shape for it.
 ///
@@ -103,13 +103,4 @@ fn element(name: &str) -> Option<XlaType> {
     }
     let float = name.starts_with(['f', 'b']);
     XlaType::from_name(&name.to_lowercase()).filter(|_| float)
-}
-
-/// The start of a long text.
-pub(crate) fn shortened(text: &str) -> String {
-    let mut short: String = text.chars().take(60).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
 }

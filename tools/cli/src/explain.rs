@@ -16,6 +16,8 @@ pub enum Language {
     Ir,
     /// XLA's HLO text.
     Hlo,
+    /// MLIR text in the dialect linalg.
+    Linalg,
     /// StableHLO text.
     StableHlo,
 }
@@ -78,6 +80,13 @@ pub const AREAS: &[Area] = &[
         codes: || codes::STABLEHLO,
         language: Language::StableHlo,
         list: "frontends/stablehlo/src/codes.rs",
+    },
+    Area {
+        title: "linalg",
+        intro: "What the front end for MLIR text in the dialect linalg refuses, and what it remarks.",
+        codes: || codes::LINALG,
+        language: Language::Linalg,
+        list: "frontends/linalg/src/codes.rs",
     },
     Area {
         title: "Passes",

@@ -97,6 +97,7 @@ impl<'a> Trial<'a> {
             Format::Onnx => Emit::Onnx,
             Format::StableHlo => Emit::StableHlo,
             Format::Hlo => Emit::Hlo,
+            Format::Linalg => Emit::Linalg,
         };
         Ok(Trial {
             args,

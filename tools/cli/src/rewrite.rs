@@ -205,10 +205,12 @@ fn format_of(args: &RewriteArgs) -> Result<Emit, Failure> {
     }
     let output = args.output.as_deref();
     let extension = output.and_then(Path::extension).and_then(|e| e.to_str());
-    if extension == Some("mlir")
-        && inputs::format_of(args.input.as_deref(), &args.compile) == Some(Format::StableHlo)
-    {
-        return Ok(Emit::StableHlo);
+    if extension == Some("mlir") {
+        match inputs::format_of(args.input.as_deref(), &args.compile) {
+            Some(Format::StableHlo) => return Ok(Emit::StableHlo),
+            Some(Format::Linalg) => return Ok(Emit::Linalg),
+            _ => {}
+        }
     }
     Emit::of_extension(extension).map_err(|other| {
         let known = Emit::NAMES;

@@ -24,7 +24,7 @@ pub(crate) fn page(note: &str) -> String {
     for area in AREAS {
         let _ = writeln!(text, "\n## {}\n\n{}", area.title, area.intro);
         let fence = match area.language {
-            Language::Ir | Language::StableHlo => "mlir",
+            Language::Ir | Language::Linalg | Language::StableHlo => "mlir",
             Language::Hlo => "text",
         };
         (area.codes)()

@@ -31,6 +31,7 @@
 mod body;
 mod constant;
 mod digits;
+mod kept;
 mod mem;
 mod nest;
 mod ops;

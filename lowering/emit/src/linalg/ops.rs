@@ -2,6 +2,7 @@
 
 use super::constant::constant;
 use super::digits::row_major;
+use super::kept;
 use super::mem::{Mem, Outcome};
 use super::nest::Nest;
 use super::ports::{freedom, ports};
@@ -36,6 +37,9 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     }
     for &value in data.operands.iter().chain(&data.results) {
         w.tensor(value)?;
+    }
+    if kept::is_kept(data) {
+        return kept::write(w, data);
     }
     if w.registry.structure(&data.name) == Structure::View {
         return renamed(w, data);

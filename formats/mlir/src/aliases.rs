@@ -1,12 +1,11 @@
 //! Aliases of attributes and types, `#name = …` and `!name = …`, and the resources at the end of a file.
 
-use crate::codes;
-use crate::cursor::{Cursor, Parsed, span, wrong};
+use crate::cursor::{Codes, Cursor, Parsed, span, wrong};
 use indexmap::IndexMap;
 
 /// The meaning of aliases.
 #[derive(Debug, Default)]
-pub(crate) struct Aliases<'a> {
+pub struct Aliases<'a> {
     /// The definition of each name with its `#` or `!`.
     names: IndexMap<&'a str, &'a str>,
     /// The hexadecimal digits of resources by name.
@@ -15,7 +14,7 @@ pub(crate) struct Aliases<'a> {
 
 impl<'a> Aliases<'a> {
     /// All definitions of a text. They are at the start of a line.
-    pub(crate) fn find(text: &'a str) -> Parsed<Self> {
+    pub fn find(text: &'a str, codes: &'static Codes) -> Parsed<Self> {
         let mut found = Aliases::default();
         let mut at = 0;
         for line in text.split_inclusive('\n') {
@@ -25,6 +24,7 @@ impl<'a> Aliases<'a> {
                 let mut cursor = Cursor {
                     text,
                     at: start + 1,
+                    codes,
                 };
                 let Some(name) = cursor.word() else { continue };
                 let name = text.get(start..start + 1 + name.len()).unwrap_or("");
@@ -32,7 +32,11 @@ impl<'a> Aliases<'a> {
                     found.names.insert(name, Self::definition(&mut cursor)?);
                 }
             } else if line.trim_start().starts_with("{-#") {
-                let mut cursor = Cursor { text, at: start };
+                let mut cursor = Cursor {
+                    text,
+                    at: start,
+                    codes,
+                };
                 found.read_resources(&mut cursor)?;
                 break;
             }
@@ -41,7 +45,7 @@ impl<'a> Aliases<'a> {
     }
 
     /// The text after `=`: balanced pieces up to the end of a line.
-    pub(crate) fn definition(cursor: &mut Cursor<'a>) -> Parsed<&'a str> {
+    pub fn definition(cursor: &mut Cursor<'a>) -> Parsed<&'a str> {
         cursor.skip();
         let start = cursor.at;
         loop {
@@ -68,11 +72,7 @@ impl<'a> Aliases<'a> {
             }
             if cursor.peek() == 0 {
                 let message = "found the end of the text, wanted `#-}` after the resources";
-                return Err(wrong(
-                    codes::STABLEHLO_SYNTAX,
-                    message,
-                    span(start, start + 3),
-                ));
+                return Err(wrong(cursor.codes.syntax, message, span(start, start + 3)));
             }
             if let Some(name) = cursor.word() {
                 if cursor.eat(":") && cursor.peek() == b'"' {
@@ -92,7 +92,7 @@ impl<'a> Aliases<'a> {
     }
 
     /// Returns whether a type has an unknown size.
-    pub(crate) fn is_open(&self, ty: &'a str) -> bool {
+    pub fn is_open(&self, ty: &'a str) -> bool {
         let meant = if ty.starts_with('!') {
             self.resolve(ty)
         } else {
@@ -102,7 +102,7 @@ impl<'a> Aliases<'a> {
     }
 
     /// The definition of an alias; aliases of aliases are followed.
-    pub(crate) fn resolve(&self, name: &'a str) -> &'a str {
+    pub fn resolve(&self, name: &'a str) -> &'a str {
         let mut at = name;
         for _ in 0..16 {
             match self.names.get(at.trim()) {
@@ -114,12 +114,12 @@ impl<'a> Aliases<'a> {
     }
 
     /// The digits of a resource.
-    pub(crate) fn resource(&self, name: &str) -> Option<&'a str> {
+    pub fn resource(&self, name: &str) -> Option<&'a str> {
         self.resources.get(name).copied()
     }
 
     /// The first name in a location, `"jit(f)/add"`.
-    pub(crate) fn location_name(&self, loc: &'a str) -> Option<&'a str> {
+    pub fn location_name(&self, loc: &'a str, codes: &'static Codes) -> Option<&'a str> {
         let mut stack = vec![loc];
         let mut steps = 0;
         while let Some(text) = stack.pop() {
@@ -127,7 +127,7 @@ impl<'a> Aliases<'a> {
             if 64 < steps {
                 return None;
             }
-            let mut cursor = Cursor::new(text);
+            let mut cursor = Cursor::new(text, codes);
             let mut inner = Vec::new();
             while cursor.peek() != 0 {
                 match cursor.peek() {

@@ -2,8 +2,7 @@
 //! custom forms in which StableHLO prints its operations.
 
 use crate::aliases::Aliases;
-use crate::codes;
-use crate::cursor::{Cursor, MAX_DEPTH, Parsed, wrong};
+use crate::cursor::{Codes, Cursor, MAX_DEPTH, Parsed, wrong};
 use crate::tree::{Func, Op, Region, Tree, Use};
 use indexmap::IndexSet;
 
@@ -11,16 +10,29 @@ use indexmap::IndexSet;
 const MOST_RESULTS: usize = 1 << 16;
 
 /// The parser of a text.
-pub(crate) struct Parser<'a> {
-    pub(crate) cursor: Cursor<'a>,
+pub struct Parser<'a> {
+    /// The place in the text.
+    pub cursor: Cursor<'a>,
+    custom: Custom,
     depth: usize,
 }
 
-/// Reads a module.
-pub(crate) fn parse(text: &str) -> Parsed<(Tree<'_>, Aliases<'_>)> {
-    let aliases = Aliases::find(text)?;
+/// Reads the rest of an operation in custom form, after its name.
+pub type Custom = for<'p, 'a> fn(&'p mut Parser<'a>, &mut Op<'a>) -> Parsed<()>;
+
+/// Reads a module; `custom` reads operations in custom form.
+///
+/// # Errors
+/// The text has another form, or nests too deeply. The code is one of `codes`, and the place is in the text.
+pub fn parse<'a>(
+    text: &'a str,
+    codes: &'static Codes,
+    custom: Custom,
+) -> Parsed<(Tree<'a>, Aliases<'a>)> {
+    let aliases = Aliases::find(text, codes)?;
     let mut parser = Parser {
-        cursor: Cursor::new(text),
+        cursor: Cursor::new(text, codes),
+        custom,
         depth: 0,
     };
     let mut tree = Tree::default();
@@ -249,11 +261,12 @@ impl<'a> Parser<'a> {
             match key {
                 "sym_name" => func.name = text.trim_matches('"'),
                 "sym_visibility" => func.private = text == "\"private\"",
-                "arg_attrs" => func.arg_attrs = items_of(text)?,
-                "res_attrs" => func.result_attrs = items_of(text)?,
+                "arg_attrs" => func.arg_attrs = items_of(text, self.cursor.codes)?,
+                "res_attrs" => func.result_attrs = items_of(text, self.cursor.codes)?,
                 "function_type" => {
                     let mut inner = Parser {
-                        cursor: Cursor::new(text),
+                        cursor: Cursor::new(text, self.cursor.codes),
+                        custom: self.custom,
                         depth: 0,
                     };
                     inner.types(&mut Vec::new())?;
@@ -269,7 +282,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads `(T, T)` or `T`.
-    pub(crate) fn types(&mut self, out: &mut Vec<&'a str>) -> Parsed<()> {
+    pub fn types(&mut self, out: &mut Vec<&'a str>) -> Parsed<()> {
         if !self.cursor.eat("(") {
             out.push(self.ty()?);
             return Ok(());
@@ -287,7 +300,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A type as text: a word, then optionally text in angle brackets.
-    pub(crate) fn ty(&mut self) -> Parsed<&'a str> {
+    pub fn ty(&mut self) -> Parsed<&'a str> {
         self.cursor.skip();
         let start = self.cursor.at;
         self.cursor.eat("!");
@@ -301,7 +314,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The text of `loc(…)`, if it follows.
-    pub(crate) fn location(&mut self) -> Parsed<Option<&'a str>> {
+    pub fn location(&mut self) -> Parsed<Option<&'a str>> {
         let mut look = self.cursor;
         if look.word() == Some("loc") && look.rest().first() == Some(&b'(') {
             self.cursor = look;
@@ -311,7 +324,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A region in braces: `{ ^bb0(%a: T): … }`.
-    pub(crate) fn region(&mut self) -> Parsed<Region<'a>> {
+    pub fn region(&mut self) -> Parsed<Region<'a>> {
         self.cursor.expect("{")?;
         let mut args = Vec::new();
         if self.cursor.eat("^") {
@@ -325,7 +338,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads arguments `%a: T, %b: T)`.
-    pub(crate) fn arguments(&mut self) -> Parsed<Vec<(&'a str, &'a str)>> {
+    pub fn arguments(&mut self) -> Parsed<Vec<(&'a str, &'a str)>> {
         let mut args = Vec::new();
         loop {
             let name = self.cursor.value()?;
@@ -340,12 +353,12 @@ impl<'a> Parser<'a> {
     }
 
     /// Operations up to the closing brace, which is consumed.
-    pub(crate) fn block(&mut self, args: Vec<(&'a str, &'a str)>) -> Parsed<Region<'a>> {
+    pub fn block(&mut self, args: Vec<(&'a str, &'a str)>) -> Parsed<Region<'a>> {
         self.depth += 1;
         if MAX_DEPTH < self.depth {
             let place = self.cursor.since(self.cursor.at);
             let message = "regions nest too deeply";
-            return Err(wrong(codes::STABLEHLO_TOO_DEEP, message, place));
+            return Err(wrong(self.cursor.codes.too_deep, message, place));
         }
         let mut known: IndexSet<&str> = args.iter().map(|(name, _)| *name).collect();
         let mut free: IndexSet<(&str, usize)> = IndexSet::new();
@@ -376,7 +389,7 @@ impl<'a> Parser<'a> {
     }
 
     /// One operation, in generic or in custom form.
-    pub(crate) fn operation(&mut self) -> Parsed<Op<'a>> {
+    pub fn operation(&mut self) -> Parsed<Op<'a>> {
         let mut results = Vec::new();
         if self.cursor.peek() == b'%' {
             results = self.results()?;
@@ -398,7 +411,7 @@ impl<'a> Parser<'a> {
             };
             op.name = name;
             op.span = self.cursor.since(start);
-            self.pretty(&mut op)?;
+            (self.custom)(self, &mut op)?;
         }
         op.text = self.cursor.text.get(start..self.cursor.at).unwrap_or("");
         op.loc = self.location()?;
@@ -408,7 +421,7 @@ impl<'a> Parser<'a> {
                 op.count(),
                 op.result_types.len()
             );
-            return Err(wrong(codes::STABLEHLO_SYNTAX, message, op.span));
+            return Err(wrong(self.cursor.codes.syntax, message, op.span));
         }
         Ok(op)
     }
@@ -440,7 +453,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads an operand, `%a` or `%a#1`.
-    pub(crate) fn used(&mut self) -> Parsed<Use<'a>> {
+    pub fn used(&mut self) -> Parsed<Use<'a>> {
         self.cursor.skip();
         let start = self.cursor.at;
         let name = self.cursor.value()?;
@@ -492,7 +505,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads attributes `key = value, flag` up to the closing bracket, which is consumed. A flag gets the value `unit`.
-    pub(crate) fn dictionary(&mut self, close: &str) -> Parsed<Vec<(&'a str, &'a str)>> {
+    pub fn dictionary(&mut self, close: &str) -> Parsed<Vec<(&'a str, &'a str)>> {
         let mut attrs = Vec::new();
         if self.cursor.eat(close) {
             return Ok(attrs);
@@ -546,8 +559,8 @@ impl<'a> Parser<'a> {
 }
 
 /// The parts of `[{…}, {…}]`.
-fn items_of(text: &str) -> Parsed<Vec<&str>> {
-    let mut cursor = Cursor::new(text);
+fn items_of<'a>(text: &'a str, codes: &'static Codes) -> Parsed<Vec<&'a str>> {
+    let mut cursor = Cursor::new(text, codes);
     let mut items = Vec::new();
     cursor.expect("[")?;
     while !cursor.eat("]") {

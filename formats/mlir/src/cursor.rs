@@ -1,23 +1,37 @@
 //! Characters, words, strings and balanced pieces of MLIR text; white space and comments are skipped.
 
-use crate::codes;
 use optc_ir::{Code, Diagnostic, Span};
 
 /// The deepest nesting of brackets, regions and types.
-pub(crate) const MAX_DEPTH: usize = 96;
+pub const MAX_DEPTH: usize = 96;
 
 /// A result of reading, or the reason why the text is refused.
-pub(crate) type Parsed<T> = Result<T, Box<Diagnostic>>;
+pub type Parsed<T> = Result<T, Box<Diagnostic>>;
+
+/// The codes of the front end that reads a text.
+#[derive(Clone, Copy, Debug)]
+pub struct Codes {
+    /// The text has another form than MLIR prints.
+    pub syntax: Code,
+    /// Brackets or regions nest too deeply.
+    pub too_deep: Code,
+    /// The elements of a constant are not those of its type.
+    pub constant: Code,
+}
 
 /// A position in a text.
-#[derive(Clone, Copy)]
-pub(crate) struct Cursor<'a> {
-    pub(crate) text: &'a str,
-    pub(crate) at: usize,
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor<'a> {
+    /// The whole text.
+    pub text: &'a str,
+    /// The next byte.
+    pub at: usize,
+    /// The codes of errors.
+    pub codes: &'static Codes,
 }
 
 /// A span of bytes; positions beyond 4 GiB are cut off.
-pub(crate) fn span(start: usize, end: usize) -> Span {
+pub fn span(start: usize, end: usize) -> Span {
     let at = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Span {
         start: at(start),
@@ -26,7 +40,7 @@ pub(crate) fn span(start: usize, end: usize) -> Span {
 }
 
 /// An error about a part of the text.
-pub(crate) fn wrong(code: Code, message: impl Into<String>, place: Span) -> Box<Diagnostic> {
+pub fn wrong(code: Code, message: impl Into<String>, place: Span) -> Box<Diagnostic> {
     Box::new(Diagnostic::error(code, message).at(place, "here"))
 }
 
@@ -41,17 +55,19 @@ fn is_value(b: u8) -> bool {
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+    /// The start of a text.
+    #[must_use]
+    pub fn new(text: &'a str, codes: &'static Codes) -> Self {
+        Self { text, at: 0, codes }
     }
 
     /// The bytes from here on.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    pub fn rest(&self) -> &'a [u8] {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
     /// Skips white space and comments.
-    pub(crate) fn skip(&mut self) {
+    pub fn skip(&mut self) {
         loop {
             let rest = self.rest();
             let blank = rest.iter().take_while(|b| b.is_ascii_whitespace()).count();
@@ -65,19 +81,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next byte after white space; 0 at the end.
-    pub(crate) fn peek(&mut self) -> u8 {
+    pub fn peek(&mut self) -> u8 {
         self.skip();
         self.rest().first().copied().unwrap_or(0)
     }
 
     /// Returns whether this text comes next.
-    pub(crate) fn sees(&mut self, text: &str) -> bool {
+    pub fn sees(&mut self, text: &str) -> bool {
         self.skip();
         self.rest().starts_with(text.as_bytes())
     }
 
     /// Consumes this text if it comes next.
-    pub(crate) fn eat(&mut self, text: &str) -> bool {
+    pub fn eat(&mut self, text: &str) -> bool {
         let found = self.sees(text);
         if found {
             self.at += text.len();
@@ -86,7 +102,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Consumes this word if it comes next.
-    pub(crate) fn eat_word(&mut self, word: &str) -> bool {
+    pub fn eat_word(&mut self, word: &str) -> bool {
         let mut look = *self;
         let found = look.word() == Some(word);
         if found {
@@ -96,7 +112,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Consumes this text; an error if it does not come next.
-    pub(crate) fn expect(&mut self, text: &str) -> Parsed<()> {
+    pub fn expect(&mut self, text: &str) -> Parsed<()> {
         if self.eat(text) {
             return Ok(());
         }
@@ -104,12 +120,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// The span from `start` to here.
-    pub(crate) fn since(&self, start: usize) -> Span {
+    pub fn since(&self, start: usize) -> Span {
         span(start, self.at)
     }
 
     /// An error about the text that comes next.
-    pub(crate) fn wanted(&mut self, what: &str) -> Box<Diagnostic> {
+    pub fn wanted(&mut self, what: &str) -> Box<Diagnostic> {
         self.skip();
         let rest = self.text.get(self.at..).unwrap_or("");
         let mut len = rest.bytes().take_while(|&b| is_value(b)).count();
@@ -122,11 +138,11 @@ impl<'a> Cursor<'a> {
         };
         let place = span(self.at, self.at + len.max(1));
         let message = format!("found {found}, wanted {what}");
-        wrong(codes::STABLEHLO_SYNTAX, message, place)
+        wrong(self.codes.syntax, message, place)
     }
 
     /// A word: a name of an operation, a keyword, a number without sign.
-    pub(crate) fn word(&mut self) -> Option<&'a str> {
+    pub fn word(&mut self) -> Option<&'a str> {
         self.skip();
         self.run(is_word)
     }
@@ -139,7 +155,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `%name`, without the percent sign.
-    pub(crate) fn value(&mut self) -> Parsed<&'a str> {
+    pub fn value(&mut self) -> Parsed<&'a str> {
         self.expect("%")?;
         match self.run(is_value) {
             Some(name) => Ok(name),
@@ -148,7 +164,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `@name` or `@"name"`, without `@` and quotes.
-    pub(crate) fn symbol(&mut self) -> Parsed<&'a str> {
+    pub fn symbol(&mut self) -> Parsed<&'a str> {
         self.expect("@")?;
         if self.rest().first() == Some(&b'"') {
             let text = self.string()?;
@@ -161,7 +177,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string with its quotes.
-    pub(crate) fn string(&mut self) -> Parsed<&'a str> {
+    pub fn string(&mut self) -> Parsed<&'a str> {
         self.skip();
         let start = self.at;
         self.expect("\"")?;
@@ -169,11 +185,7 @@ impl<'a> Cursor<'a> {
             let rest = self.rest();
             let Some(stop) = rest.iter().position(|b| matches!(b, b'"' | b'\\')) else {
                 let message = "found the end of the text, wanted the closing quote of a string";
-                return Err(wrong(
-                    codes::STABLEHLO_SYNTAX,
-                    message,
-                    span(start, start + 1),
-                ));
+                return Err(wrong(self.codes.syntax, message, span(start, start + 1)));
             };
             self.at += stop + 1;
             if rest[stop] == b'"' {
@@ -186,7 +198,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The bracketed text that starts here, with its brackets.
-    pub(crate) fn balanced(&mut self) -> Parsed<&'a str> {
+    pub fn balanced(&mut self) -> Parsed<&'a str> {
         self.skip();
         let start = self.at;
         let mut open: Vec<u8> = Vec::new();
@@ -195,11 +207,7 @@ impl<'a> Cursor<'a> {
             let rest = self.rest();
             let Some(&b) = rest.first() else {
                 let message = "found the end of the text, wanted a closing bracket";
-                return Err(wrong(
-                    codes::STABLEHLO_SYNTAX,
-                    message,
-                    span(start, start + 1),
-                ));
+                return Err(wrong(self.codes.syntax, message, span(start, start + 1)));
             };
             match b {
                 b'"' => {
@@ -212,7 +220,7 @@ impl<'a> Cursor<'a> {
                     if MAX_DEPTH < open.len() {
                         let place = span(start, self.at);
                         let message = "brackets nest too deeply";
-                        return Err(wrong(codes::STABLEHLO_TOO_DEEP, message, place));
+                        return Err(wrong(self.codes.too_deep, message, place));
                     }
                 }
                 b')' | b']' | b'}' | b'>' => {
@@ -237,4 +245,14 @@ impl<'a> Cursor<'a> {
             }
         }
     }
+}
+
+/// The start of a long text.
+#[must_use]
+pub fn shortened(text: &str) -> String {
+    let mut short: String = text.chars().take(60).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
 }

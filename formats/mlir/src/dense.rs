@@ -1,32 +1,32 @@
 //! The elements of constants: `dense<…>` with numbers, with a splat or with hexadecimal digits, or a resource.
 
 use crate::aliases::Aliases;
-use crate::codes;
-use crate::cursor::{Cursor, Parsed, wrong};
-use crate::types::shortened;
+use crate::cursor::{Codes, Cursor, Parsed, shortened, wrong};
 use optc_ir::short_float::{bf16_bits, f16_bits};
 use optc_ir::{DType, Span};
 
 /// The elements of a constant, row-major, little-endian, each in whole bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Elements {
+pub enum Elements {
     /// One element for all positions.
     Splat(Vec<u8>),
+    /// Every element.
     All(Vec<u8>),
     /// The text omits the elements of the constant with this name.
     Elided(String),
 }
 
 /// Reads the text before the type: `dense<…>` or `dense_resource<…>`. `None` for another kind of attribute.
-pub(crate) fn elements(
+pub fn elements(
     text: &str,
     dtype: DType,
     count: u64,
     aliases: &Aliases<'_>,
     place: Span,
+    codes: &'static Codes,
 ) -> Parsed<Option<Elements>> {
     let text = text.trim();
-    let bad = |why: String| wrong(codes::STABLEHLO_CONSTANT, why, place);
+    let bad = |why: String| wrong(codes.constant, why, place);
     if let Some(name) = text.strip_prefix("dense_resource<") {
         let name = name.trim_end_matches('>').trim().trim_matches('"');
         let Some(digits) = aliases.resource(name) else {
@@ -53,7 +53,7 @@ pub(crate) fn elements(
     if matches!(inner, "__elided__" | "\"__elided__\"") {
         return Ok(Some(Elements::Elided("__elided__".to_owned())));
     }
-    let mut cursor = Cursor::new(inner);
+    let mut cursor = Cursor::new(inner, codes);
     let mut bytes = Vec::new();
     let list = cursor.peek() == b'[';
     let mut found = 0u64;
@@ -80,7 +80,7 @@ pub(crate) fn elements(
 }
 
 /// The bytes of one element.
-pub(crate) fn width(dtype: DType) -> usize {
+pub fn width(dtype: DType) -> usize {
     dtype.bits().div_ceil(8) as usize
 }
 

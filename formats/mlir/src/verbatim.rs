@@ -3,22 +3,26 @@
 //! `%{0}` is an operand, `%{=0}` a value defined inside, `@{0}` a function. Aliases are expanded and locations dropped.
 
 use crate::aliases::Aliases;
-use crate::cursor::Cursor;
+use crate::cursor::{Codes, Cursor};
 use crate::tree::{Op, Region, Use};
 use indexmap::{IndexMap, IndexSet};
 use std::fmt::Write;
 
 /// The values and functions that an operation names, in the order of the numbers in its text.
-pub(crate) struct Verbatim<'a> {
-    pub(crate) text: String,
-    pub(crate) operands: Vec<Use<'a>>,
-    pub(crate) functions: Vec<&'a str>,
+pub struct Verbatim<'a> {
+    /// The text.
+    pub text: String,
+    /// The values, `%{0}` first.
+    pub operands: Vec<Use<'a>>,
+    /// The functions, `@{0}` first.
+    pub functions: Vec<&'a str>,
 }
 
 /// The text of an operation; `is_function` returns true for symbols that are functions of the module.
-pub(crate) fn verbatim<'a>(
+pub fn verbatim<'a>(
     op: &Op<'a>,
     aliases: &Aliases<'a>,
+    codes: &'static Codes,
     is_function: impl Fn(&str) -> bool,
 ) -> Verbatim<'a> {
     let mut operands: IndexMap<(&str, usize), Use<'a>> = IndexMap::new();
@@ -32,6 +36,7 @@ pub(crate) fn verbatim<'a>(
         .for_each(|region| defined(region, &mut locals));
     let mut writer = Writer {
         aliases,
+        codes,
         operands: &operands,
         locals,
         functions: IndexSet::new(),
@@ -57,6 +62,7 @@ fn defined<'a>(region: &Region<'a>, out: &mut IndexSet<&'a str>) {
 
 struct Writer<'a, 'w, F> {
     aliases: &'w Aliases<'a>,
+    codes: &'static Codes,
     operands: &'w IndexMap<(&'a str, usize), Use<'a>>,
     locals: IndexSet<&'a str>,
     functions: IndexSet<&'a str>,
@@ -66,7 +72,7 @@ struct Writer<'a, 'w, F> {
 
 impl<'a, F: Fn(&str) -> bool> Writer<'a, '_, F> {
     fn copy(&mut self, text: &'a str, depth: usize) {
-        let mut cursor = Cursor::new(text);
+        let mut cursor = Cursor::new(text, self.codes);
         while let Some(&b) = cursor.rest().first() {
             let start = cursor.at;
             let copied = match b {
