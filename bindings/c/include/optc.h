@@ -172,7 +172,7 @@ OptcError *optc_answer_stat(const OptcAnswer *answer,
 // lives as long as the answer.
 const char *optc_answer_proof(const OptcAnswer *answer);
 
-// Writes the result into memory: `ir`, `json`, `onnx`, `stablehlo` or `hlo`. The caller frees the bytes.
+// Writes the result into memory: `ir`, `json`, `onnx`, `stablehlo`, `linalg` or `hlo`. The caller frees the bytes.
 OptcError *optc_answer_write(const OptcAnswer *answer,
                              const char *format,
                              OptcBytes *bytes);
@@ -312,7 +312,8 @@ OptcError *optc_options_alias(OptcOptions *options, const char *argument, const 
 OptcError *optc_options_bind(OptcOptions *options, const char *symbol, uint64_t size);
 
 // Reads a program from memory. `name` is its name in messages; a file name gives the folder of external data.
-// `format` is `ir`, `onnx`, `stablehlo` or `hlo`; NULL detects it. The bytes are copied. The caller frees the program.
+// `format` is `ir`, `onnx`, `stablehlo`, `linalg` or `hlo`; NULL detects it. The bytes are copied. The caller frees the
+// program.
 OptcError *optc_program_read(const uint8_t *bytes,
                              size_t len,
                              const char *name,

@@ -411,7 +411,7 @@ pub extern "C" fn optc_answer_proof(answer: Option<&OptcAnswer>) -> *const c_cha
     answer.map_or(null(), |answer| answer.proof.as_ptr())
 }
 
-/// Writes the result into memory: `ir`, `json`, `onnx`, `stablehlo` or `hlo`. The caller frees the bytes.
+/// Writes the result into memory: `ir`, `json`, `onnx`, `stablehlo`, `linalg` or `hlo`. The caller frees the bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn optc_answer_write(
     answer: Option<&OptcAnswer>,

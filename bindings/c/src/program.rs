@@ -43,7 +43,8 @@ pub(crate) fn format(name: *const c_char) -> Result<Option<Format>, Error> {
 }
 
 /// Reads a program from memory. `name` is its name in messages; a file name gives the folder of external data.
-/// `format` is `ir`, `onnx`, `stablehlo` or `hlo`; NULL detects it. The bytes are copied. The caller frees the program.
+/// `format` is `ir`, `onnx`, `stablehlo`, `linalg` or `hlo`; NULL detects it. The bytes are copied. The caller frees the
+/// program.
 #[unsafe(no_mangle)]
 pub extern "C" fn optc_program_read(
     bytes: *const u8,

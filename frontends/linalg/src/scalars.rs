@@ -2,12 +2,13 @@
 
 use crate::func::FuncCx;
 use optc_ir::op::Direction;
-use optc_ir::{DType, Sign, Value};
+use optc_ir::{Attr, DType, Operation, Sign, Value};
 use optc_mlir_syntax::{Op, int};
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan, Atan2, Atanh, BitcastConvert, Cast, Cbrt, Ceil,
-    Compare, Cos, Cosh, Div, Erf, Exp, Expm1, Floor, Log, Log1p, Max, Min, Mod, Mul, Neg, Not, Or,
-    Pow, Round, Rsqrt, Select, ShiftLeft, ShiftRight, Sin, Sinh, Sqrt, Sub, Tan, Tanh, Xor,
+    Compare, Constant, Cos, Cosh, Div, Erf, Exp, Expm1, Floor, Log, Log1p, Max, Min, Mod, Mul, Neg,
+    Not, Or, Pow, Relu, Round, Rsqrt, Select, ShiftLeft, ShiftRight, Sin, Sinh, Sqrt, Sub, Tan,
+    Tanh, Xor,
 };
 
 impl<'a, 'm> FuncCx<'a, 'm>
@@ -19,13 +20,40 @@ where
         match *operands {
             [x] => self.unary(op, x, to),
             [x, y] => self.binary(op, x, y),
-            [c, x, y] if op.name == "arith.select" => self.one(&Select {}, &[c, x, y]),
+            [c, x, y] if op.name == "arith.select" => match self.is_relu(c, x, y) {
+                true => self.one(&Relu {}, &[y]),
+                false => self.one(&Select {}, &[c, x, y]),
+            },
             [x, y, z] if op.name == "math.fma" => {
                 let product = self.one(&Mul {}, &[x, y])?;
                 self.one(&Add {}, &[product, z])
             }
             _ => None,
         }
+    }
+
+    /// Returns whether a selection is `y < 0 ? 0 : y`, the meaning of `hbir.relu`.
+    fn is_relu(&self, condition: Value, zero: Value, y: Value) -> bool {
+        let func = &self.b.func;
+        let data = |value: Value| func.def_op(value).map(|op| &func.ops[op]);
+        let is_zero = |value: Value| {
+            let made = data(value).filter(|data| &*data.name == Constant::NAME);
+            let dense = match made.and_then(|data| data.props.get("value")) {
+                Some(Attr::Dense(dense)) => dense,
+                _ => return false,
+            };
+            func.ty(value).as_tensor().is_some_and(|ty| ty.rank() == 0)
+                && dense.bytes.iter().all(|&b| b == 0)
+        };
+        let Some(compared) = data(condition) else {
+            return false;
+        };
+        let less =
+            Compare::of(&func.op_ref_of(compared)).is_ok_and(|op| op.direction == Direction::Lt);
+        let [left, right] = compared.operands[..] else {
+            return false;
+        };
+        less && left == y && is_zero(right) && is_zero(zero)
     }
 
     fn unary(&mut self, op: &Op<'a>, x: Value, to: DType) -> Option<Value> {

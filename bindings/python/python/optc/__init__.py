@@ -39,8 +39,8 @@ def load(model: Model, *, format: Optional[str] = None) -> Program:
     """Reads a program.
 
     ``model`` is a path, the bytes or the text of a file, an ``onnx.ModelProto``, or a function that JAX lowered or
-    exported. A ``str`` with a line break or a ``%`` is a text. ``format`` is ``ir``, ``onnx``, ``stablehlo`` or ``hlo``;
-    without it the format is that of the extension or of the contents.
+    exported. A ``str`` with a line break or a ``%`` is a text. ``format`` is ``ir``, ``onnx``, ``stablehlo``,
+    ``linalg`` or ``hlo``; without it the format is that of the extension or of the contents.
     """
     if isinstance(model, os.PathLike):
         return Program(_optc.Program.load(model, format))

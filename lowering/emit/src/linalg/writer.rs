@@ -312,7 +312,8 @@ impl<'a> Writer<'a> {
         if groups.iter().any(|(_, to)| 1 < to.len() && 1 < open(to)) {
             return self.restated(mem, shape);
         }
-        if groups.iter().all(|(_, to)| to.len() == 1) || shape.is_empty() {
+        let joins = groups.iter().all(|(_, to)| to.len() == 1) && !mem.shape.is_empty();
+        if joins || shape.is_empty() {
             let parts = groups.iter().map(|(from, _)| from.clone());
             return self.collapsed(mem, shape, parts.collect());
         }
