@@ -12,7 +12,7 @@ pub enum Format {
     Ir,
     /// HLO text, as XLA prints a module.
     Hlo,
-    /// MLIR text in the dialects linalg, tensor, arith and math, in generic form.
+    /// MLIR text in the dialects linalg, tensor, arith and math.
     Linalg,
     /// An ONNX model.
     Onnx,

@@ -1,14 +1,6 @@
 //! The codes of the linalg front end.
 
 use optc_ir::codes;
-use optc_mlir_syntax::Codes;
-
-/// The codes of MLIR text.
-pub(crate) const MLIR: Codes = Codes {
-    syntax: LINALG_SYNTAX,
-    too_deep: LINALG_TOO_DEEP,
-    constant: LINALG_CONSTANT,
-};
 
 codes! {
     /// Every code of this crate, sorted.

@@ -2,7 +2,8 @@
 //!
 //! An internal part of `optc`; only the crate `optc` has a stable interface.
 //!
-//! The generic form is read (`mlir-opt --mlir-print-op-generic`). For example, a `linalg.generic` of
+//! The generic form is read (`mlir-opt --mlir-print-op-generic`), and the printed form of operations that are understood
+//! (`custom.rs`). For example, a `linalg.generic` of
 //! `arith.addf` with the maps `(d0, d1) -> (d1, d0)`, `(d0, d1) -> (d1)` and `(d0, d1) -> (d0, d1)` becomes a transpose
 //! of the first operand and an `hbir.add`.
 //!
@@ -15,11 +16,13 @@
 //! - An operation that is not understood is an `hbir.opaque` of the domain `mlir`, with its text (`opaque.rs`).
 //!
 //! # Files
-//! `func.rs` has the values and the dispatch, `structured.rs` the operations with maps, `named.rs` the maps of named
+//! `custom.rs` reads printed forms, and `bodies.rs` makes the bodies that they leave out. `func.rs` has the values and the dispatch, `structured.rs` the operations with maps, `named.rs` the maps of named
 //! operations, `maps.rs` affine maps, `products.rs` contractions, `windows.rs` convolutions and pools, `scalars.rs` the
 //! operations on elements, `tensors.rs` those of the dialect `tensor`, `packs.rs` packs and unpacks.
 
+mod bodies;
 mod codes;
+mod custom;
 mod func;
 mod maps;
 mod named;
@@ -34,12 +37,18 @@ mod windows;
 
 pub use codes::CODES;
 
-use codes::MLIR;
 use func::FuncCx;
 use indexmap::IndexMap;
 use optc_ir::{Diagnostic, Module};
-use optc_mlir_syntax::{Op, Parsed, Parser, parse};
+use optc_mlir_syntax::{Codes, Parsed, parse};
 use std::sync::Arc;
+
+/// The codes of MLIR text.
+pub(crate) const MLIR: Codes = Codes {
+    syntax: codes::LINALG_SYNTAX,
+    too_deep: codes::LINALG_TOO_DEEP,
+    constant: codes::LINALG_CONSTANT,
+};
 
 /// An imported module.
 #[derive(Clone, Debug)]
@@ -56,7 +65,7 @@ pub struct Import {
 /// The text is refused; the diagnostics point into it.
 pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
     let read = || -> Parsed<Import> {
-        let (tree, aliases) = parse(text, &MLIR, custom)?;
+        let (tree, aliases) = parse(text, &MLIR, custom::read)?;
         let registry = optc_ops::registry();
         let mut module = Module {
             name: tree.name.map(Arc::from),
@@ -66,7 +75,7 @@ pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
         let mut opaque = IndexMap::new();
         let bodies = tree.funcs.iter().filter(|f| !f.body.ops.is_empty());
         for func in bodies {
-            let cx = FuncCx::new(&func.name, &registry, &aliases, &tree, &mut opaque);
+            let cx = FuncCx::new(func.name, &registry, &aliases, &tree, &mut opaque);
             module.funcs.push(cx.function(func)?);
         }
         if module.funcs.is_empty() {
@@ -89,14 +98,4 @@ fn remarks(opaque: &IndexMap<String, usize>) -> Vec<Diagnostic> {
         Diagnostic::remark(codes::LINALG_OPAQUE, message)
     };
     opaque.iter().map(remark).collect()
-}
-
-/// Refuses operations in custom form.
-fn custom<'a>(parser: &mut Parser<'a>, op: &mut Op<'a>) -> Parsed<()> {
-    let wanted = format!(
-        "the generic form, `\"{}\"(…) : (…) -> …`, as by `mlir-opt --mlir-print-op-generic`",
-        op.name
-    );
-    parser.cursor.at = op.span.start as usize;
-    Err(parser.cursor.wanted(&wanted))
 }

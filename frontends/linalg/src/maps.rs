@@ -53,13 +53,13 @@ pub(crate) fn map(text: &str) -> Option<(usize, Map)> {
     let inner = text.trim().strip_prefix("affine_map<")?.strip_suffix('>')?;
     let (left, right) = inner.split_once("->")?;
     let loops = list(left)?;
-    let named = |(i, name): (usize, &&str)| *name == format!("d{i}");
-    if MOST_LOOPS < loops.len() || !loops.iter().enumerate().all(named) {
+    let name = |name: &&str| name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    if MOST_LOOPS < loops.len() || !loops.iter().all(name) {
         return None;
     }
     let results: Option<Map> = list(right)?
         .into_iter()
-        .map(|e| linear(e, loops.len()))
+        .map(|e| linear(e, &loops))
         .collect();
     Some((loops.len(), results?))
 }
@@ -72,7 +72,7 @@ fn list(text: &str) -> Option<Vec<&str>> {
 }
 
 /// The sum with this text; its parts may not be in parentheses.
-fn linear(text: &str, loops: usize) -> Option<Linear> {
+fn linear(text: &str, loops: &[&str]) -> Option<Linear> {
     let mut sum = Linear::default();
     let mut sign = 1;
     for word in text.replace('+', " + ").split(" + ") {
@@ -86,7 +86,7 @@ fn linear(text: &str, loops: usize) -> Option<Linear> {
 }
 
 /// `d0`, `d0 * 2`, `-d0` or `3`.
-fn product(text: &str, loops: usize) -> Option<Linear> {
+fn product(text: &str, loops: &[&str]) -> Option<Linear> {
     let mut out = Linear {
         terms: Vec::new(),
         constant: 1,
@@ -97,9 +97,8 @@ fn product(text: &str, loops: usize) -> Option<Linear> {
             Some(rest) => (rest, -1),
             None => (factor, 1),
         };
-        let by = match factor.strip_prefix('d') {
-            Some(number) => {
-                let dim: usize = number.parse().ok().filter(|&d| d < loops)?;
+        let by = match loops.iter().position(|name| *name == factor) {
+            Some(dim) => {
                 if !out.terms.is_empty() {
                     return None;
                 }
@@ -110,12 +109,9 @@ fn product(text: &str, loops: usize) -> Option<Linear> {
         };
         out.constant = out.constant.checked_mul(by)?;
     }
-    match out.terms.first_mut() {
-        Some((_, by)) => {
-            *by = std::mem::take(&mut out.constant);
-            out.terms.retain(|(_, by)| *by != 0);
-        }
-        None => {}
+    if let Some((_, by)) = out.terms.first_mut() {
+        *by = std::mem::take(&mut out.constant);
+        out.terms.retain(|(_, by)| *by != 0);
     }
     Some(out)
 }
@@ -124,11 +120,14 @@ fn product(text: &str, loops: usize) -> Option<Linear> {
 mod tests {
     use super::*;
 
+    /// The terms of an index, and its constant.
+    type Index<'t> = (&'t [(usize, i64)], i64);
+
     #[track_caller]
-    fn check(text: &str, wanted: Option<&[(&[(usize, i64)], i64)]>) {
+    fn check(text: &str, wanted: Option<&[Index<'_>]>) {
         let found = map(&format!("affine_map<{text}>")).map(|(_, results)| results);
         let wanted = wanted.map(|all| {
-            let one = |(terms, constant): &(&[(usize, i64)], i64)| Linear {
+            let one = |(terms, constant): &Index<'_>| Linear {
                 terms: terms.to_vec(),
                 constant: *constant,
             };
@@ -144,6 +143,7 @@ mod tests {
             Some(&[(&[(1, 1)], 0), (&[(0, 1)], 0)]),
         );
         check("(d0) -> ()", Some(&[]));
+        check("(n, c) -> (c * 2)", Some(&[(&[(1, 2)], 0)]));
         check("() -> (0)", Some(&[(&[], 0)]));
         check(
             "(d0, d1) -> (d0 * 2 + d1 * 3 - 1)",

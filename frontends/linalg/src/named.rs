@@ -89,6 +89,11 @@ const ELEMENTWISE: &[&str] = &[
     "tanh",
 ];
 
+/// Returns whether an operation of `linalg` has maps here.
+pub(crate) fn is_named(name: &str) -> bool {
+    NAMED.iter().any(|(known, _)| *known == name)
+}
+
 /// The number of loops, which of them are reductions, and the maps.
 pub(crate) struct Loops {
     pub(crate) reduced: Vec<bool>,

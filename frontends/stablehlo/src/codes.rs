@@ -1,14 +1,6 @@
 //! The codes of the StableHLO front end.
 
 use optc_ir::codes;
-use optc_mlir_syntax::Codes;
-
-/// The codes of MLIR text.
-pub(crate) const MLIR: Codes = Codes {
-    syntax: STABLEHLO_SYNTAX,
-    too_deep: STABLEHLO_TOO_DEEP,
-    constant: STABLEHLO_CONSTANT,
-};
 
 codes! {
     /// Every code of this crate, sorted.

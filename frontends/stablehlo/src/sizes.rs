@@ -9,7 +9,6 @@
 //! `%1 = multiply %0, 2`. A result of type `tensor<?xf32>` that is given `%1` as its size then has the size `2*n0`.
 
 use crate::attrs::{Attributes as _, field_ints};
-use crate::codes;
 use crate::known::{Facts, Given, Integers, Known, MOST_INTEGERS, global, truth};
 use crate::opcodes::{is_assertion, target};
 use crate::translate::{Body, HANDED, Translator};
@@ -364,7 +363,7 @@ impl<'a> Translator<'a> {
         }
         let text = self.aliases.resolve(op.attr("value")?);
         let (values, _) = text.rsplit_once(':').unwrap_or((text, ""));
-        let found = elements(values, ty.dtype, count, self.aliases, op.span, &codes::MLIR);
+        let found = elements(values, ty.dtype, count, self.aliases, op.span, &crate::MLIR);
         let (bytes, own) = match found.ok()?? {
             Elements::All(bytes) => (bytes, usize::try_from(count).ok()?),
             Elements::Splat(bytes) => (bytes, 1),
