@@ -106,7 +106,7 @@ where
         for op in &func.body.ops {
             let name = op
                 .loc
-                .and_then(|loc| self.aliases.location_name(loc, &crate::MLIR));
+                .and_then(|loc| self.aliases.location_name(loc, &crate::syntax::MLIR));
             self.b.loc = name.map_or(Loc::Unknown, Loc::name);
             if matches!(op.name, "func.return" | "return") {
                 for used in &op.operands {
@@ -265,7 +265,14 @@ where
             Ty::Scalar(_) => format!("dense<{value}>"),
             _ => value.to_owned(),
         };
-        let found = elements(&dense, dtype, count, self.aliases, op.span, &crate::MLIR)?;
+        let found = elements(
+            &dense,
+            dtype,
+            count,
+            self.aliases,
+            op.span,
+            &crate::syntax::MLIR,
+        )?;
         let bytes = match found {
             Some(Elements::Splat(bytes) | Elements::All(bytes)) => bytes,
             Some(Elements::Elided(name)) => {

@@ -31,6 +31,7 @@ mod packs;
 mod products;
 mod scalars;
 mod structured;
+mod syntax;
 mod tensors;
 mod types;
 mod windows;
@@ -40,15 +41,8 @@ pub use codes::CODES;
 use func::FuncCx;
 use indexmap::IndexMap;
 use optc_ir::{Diagnostic, Module};
-use optc_mlir_syntax::{Codes, Parsed, parse};
+use optc_mlir_syntax::{Parsed, parse};
 use std::sync::Arc;
-
-/// The codes of MLIR text.
-pub(crate) const MLIR: Codes = Codes {
-    syntax: codes::LINALG_SYNTAX,
-    too_deep: codes::LINALG_TOO_DEEP,
-    constant: codes::LINALG_CONSTANT,
-};
 
 /// An imported module.
 #[derive(Clone, Debug)]
@@ -65,7 +59,7 @@ pub struct Import {
 /// The text is refused; the diagnostics point into it.
 pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
     let read = || -> Parsed<Import> {
-        let (tree, aliases) = parse(text, &MLIR, custom::read)?;
+        let (tree, aliases) = parse(text, &syntax::MLIR, custom::read)?;
         let registry = optc_ops::registry();
         let mut module = Module {
             name: tree.name.map(Arc::from),

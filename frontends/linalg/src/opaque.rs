@@ -76,7 +76,7 @@ where
 
     /// The text of an operation with numbers for its values. Operations that compute its numbers come before it.
     fn copied(&mut self, out: &mut Text, op: &'m Op<'a>) -> Parsed<String> {
-        let found = verbatim(op, self.aliases, &crate::MLIR, |_| false);
+        let found = verbatim(op, self.aliases, &crate::syntax::MLIR, |_| false);
         if found.text.contains("dense_resource<") {
             let message = format!(
                 "`{}` has elements beside it, wanted them in a constant",

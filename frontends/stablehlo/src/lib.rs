@@ -31,6 +31,7 @@ mod products;
 mod regions;
 mod signs;
 mod sizes;
+mod syntax;
 mod translate;
 mod types;
 
@@ -38,21 +39,14 @@ pub use codes::CODES;
 pub use optc_hlo::Import;
 
 use optc_ir::Diagnostic;
-use optc_mlir_syntax::{Codes, parse};
-
-/// The codes of MLIR text.
-pub(crate) const MLIR: Codes = Codes {
-    syntax: codes::STABLEHLO_SYNTAX,
-    too_deep: codes::STABLEHLO_TOO_DEEP,
-    constant: codes::STABLEHLO_CONSTANT,
-};
+use optc_mlir_syntax::parse;
 
 /// Reads the text of a module and converts it to the IR.
 ///
 /// # Errors
 /// The text is refused; the diagnostics point into it.
 pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
-    let (tree, aliases) = parse(text, &MLIR, pretty::read).map_err(|diag| vec![*diag])?;
+    let (tree, aliases) = parse(text, &syntax::MLIR, pretty::read).map_err(|diag| vec![*diag])?;
     let open =
         |func: &optc_mlir_syntax::Func<'_>| known::is_open(&func.body, &|ty| aliases.is_open(ty));
     let names = names::Names::of(&tree, &open);

@@ -68,6 +68,6 @@ fn kept(text: &str, aliases: &Aliases<'_>) -> Attr {
         text,
         ..optc_mlir_syntax::Op::default()
     };
-    let text = optc_mlir_syntax::verbatim(&op, aliases, &crate::MLIR, |_| false).text;
+    let text = optc_mlir_syntax::verbatim(&op, aliases, &crate::syntax::MLIR, |_| false).text;
     Attr::Str(Arc::from(text))
 }

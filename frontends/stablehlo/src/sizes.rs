@@ -363,7 +363,14 @@ impl<'a> Translator<'a> {
         }
         let text = self.aliases.resolve(op.attr("value")?);
         let (values, _) = text.rsplit_once(':').unwrap_or((text, ""));
-        let found = elements(values, ty.dtype, count, self.aliases, op.span, &crate::MLIR);
+        let found = elements(
+            values,
+            ty.dtype,
+            count,
+            self.aliases,
+            op.span,
+            &crate::syntax::MLIR,
+        );
         let (bytes, own) = match found.ok()?? {
             Elements::All(bytes) => (bytes, usize::try_from(count).ok()?),
             Elements::Splat(bytes) => (bytes, 1),

@@ -303,7 +303,7 @@ impl<'a> Translator<'a> {
                     }
                     found.push(callee);
                 } else if op.text.contains('@') {
-                    let text = verbatim(op, self.aliases, &crate::MLIR, |f| {
+                    let text = verbatim(op, self.aliases, &crate::syntax::MLIR, |f| {
                         self.funcs.contains_key(f)
                     });
                     found.extend(text.functions);
@@ -465,7 +465,7 @@ impl<'a> Translator<'a> {
         for op in ops {
             body.loc = op
                 .loc
-                .and_then(|loc| self.aliases.location_name(loc, &crate::MLIR));
+                .and_then(|loc| self.aliases.location_name(loc, &crate::syntax::MLIR));
             body.span = op.span;
             self.operation(body, op)?;
         }
@@ -687,7 +687,7 @@ impl<'a> Translator<'a> {
             count,
             self.aliases,
             op.span,
-            &crate::MLIR,
+            &crate::syntax::MLIR,
         )?;
         // The type of a constant with too many elements to count is kept as text.
         let (Some(found), Some(ty)) = (found, optc_hlo::tensor_type(array)) else {
@@ -741,7 +741,7 @@ impl<'a> Translator<'a> {
         op: &'a Op<'a>,
         shapes: &[Arc<XlaShape>],
     ) -> Parsed<Vec<usize>> {
-        let made = verbatim(op, self.aliases, &crate::MLIR, |name| {
+        let made = verbatim(op, self.aliases, &crate::syntax::MLIR, |name| {
             self.funcs.contains_key(name)
         });
         for &name in &made.functions {
