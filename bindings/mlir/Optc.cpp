@@ -118,15 +118,12 @@ Error bytesOf(const OptcAnswer *answer, uint64_t &bytes) {
   return nullptr;
 }
 
-Error fold(const OptcProgram *program, const OptcTarget *target, const char *pipeline, bool free, Answer &answer) {
+Error fold(const OptcProgram *program, const OptcTarget *target, const char *pipeline, Answer &answer) {
   Options options(optc_options_new());
   if (Error error{optc_options_target(options.get(), target)})
     return error;
   if (Error error{optc_options_pipeline(options.get(), pipeline)})
     return error;
-  if (free)
-    if (Error error{optc_options_free_boundary(options.get(), nullptr)})
-      return error;
   OptcAnswer *made = nullptr;
   Error error{optc_fold(program, options.get(), &made)};
   answer.reset(made);
@@ -163,6 +160,9 @@ struct ViewFold : PassWrapper<ViewFold, OperationPass<ModuleOp>> {
   }
 
 private:
+  // Folds of one function, at most.
+  static constexpr int mostRounds = 3;
+
   // Leaves a function as it was, and says why.
   LogicalResult left(func::FuncOp func, Location place, const Twine &why) {
     InFlightDiagnostic remark = emitRemark(place);
@@ -180,13 +180,12 @@ private:
       return left(func, placeOf(source, error.get(), func.getLoc()), said(error.get()));
     Answer before, after;
     uint64_t bytesBefore = 0, bytesAfter = 0;
-    if (!(error = fold(program.get(), machine, "", false, before)) && !(error = bytesOf(before.get(), bytesBefore)) &&
-        !(error = fold(program.get(), machine, pipeline.c_str(), false, after)))
+    if (!(error = fold(program.get(), machine, "", before)) && !(error = bytesOf(before.get(), bytesBefore)) &&
+        !(error = fold(program.get(), machine, pipeline.c_str(), after)))
       error = bytesOf(after.get(), bytesAfter);
     if (error) {
       // A pipeline that does not exist is a mistake of the user; anything else is about this function alone.
-      StringRef code = optc_error_code(error.get());
-      if (code.starts_with("pipeline-") || code.contains("unknown-pass"))
+      if (StringRef(optc_error_code(error.get())).starts_with("unknown-"))
         return emitError(func.getLoc()) << said(error.get());
       return left(func, placeOf(source, error.get(), func.getLoc()), said(error.get()));
     }
@@ -195,18 +194,44 @@ private:
         return success();
       return left(func, func.getLoc(), "it moves " + Twine(bytesBefore) + " bytes, and " + Twine(bytesAfter) + " folded");
     }
-    OptcBytes written = {nullptr, 0};
-    error.reset(optc_answer_write(after.get(), "linalg", &written));
-    if (error)
+    std::string text;
+    if ((error = written(after.get(), text)))
       return left(func, placeOf(source, error.get(), func.getLoc()), said(error.get()));
-    std::string text(reinterpret_cast<const char *>(written.data), written.len);
-    optc_bytes_free(&written);
+    again(text, machine, after, bytesAfter);
     if (std::optional<std::string> why = replaced(func, text, source))
       return left(func, func.getLoc(), "its result is refused: " + *why);
     if (remarks)
       emitRemark(func.getLoc()) << "optc folds @" << func.getName() << " from " << bytesBefore << " bytes moved to "
                                 << bytesAfter;
     return remarks ? conversions(func, after.get()) : success();
+  }
+
+  // Folds a result again while that moves less: reshapes that are free now are gone from its text.
+  void again(std::string &text, const OptcTarget *machine, Answer &answer, uint64_t &bytes) {
+    for (int round = 0; bytes != 0 && round < mostRounds; ++round) {
+      OptcProgram *read = nullptr;
+      Error error{optc_program_read(reinterpret_cast<const uint8_t *>(text.data()), text.size(), "<mlir>", "linalg", &read)};
+      Program program(read);
+      Answer next;
+      uint64_t less = 0;
+      std::string made;
+      if (error || fold(program.get(), machine, pipeline.c_str(), next) || bytesOf(next.get(), less) || bytes <= less ||
+          written(next.get(), made))
+        return;
+      text = std::move(made);
+      answer = std::move(next);
+      bytes = less;
+    }
+  }
+
+  // The result of a fold as linalg.
+  static Error written(const OptcAnswer *answer, std::string &text) {
+    OptcBytes bytes = {nullptr, 0};
+    Error error{optc_answer_write(answer, "linalg", &bytes)};
+    if (!error)
+      text.assign(reinterpret_cast<const char *>(bytes.data), bytes.len);
+    optc_bytes_free(&bytes);
+    return error;
   }
 
   // Replaces the body of a function by that in a text; returns a reason if the text is refused.
