@@ -39,6 +39,8 @@ pub mod linalg;
 pub mod onnx;
 #[cfg(feature = "pallas")]
 pub mod pallas;
+#[cfg(any(feature = "pallas", feature = "triton"))]
+mod python;
 #[cfg(feature = "stablehlo")]
 pub mod stablehlo;
 #[cfg(any(feature = "hlo", feature = "linalg"))]

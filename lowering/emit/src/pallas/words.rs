@@ -1,57 +1,7 @@
-//! Python syntax: names, numbers, tuples, element types.
+//! Numbers and element types in `jnp`.
 
+pub(super) use crate::python::{Names, quoted, tuple};
 use optc_ir::{DType, Data, MiniFloat, Sign, Tensor};
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
-
-/// Words with a meaning in Python or in the emitted module.
-const TAKEN: [&str; 45] = [
-    "ARGUMENTS",
-    "False",
-    "None",
-    "RESULTS",
-    "True",
-    "and",
-    "as",
-    "assert",
-    "async",
-    "await",
-    "break",
-    "class",
-    "continue",
-    "def",
-    "del",
-    "elif",
-    "else",
-    "except",
-    "finally",
-    "for",
-    "from",
-    "functools",
-    "global",
-    "if",
-    "import",
-    "in",
-    "interpret",
-    "is",
-    "jax",
-    "jnp",
-    "lambda",
-    "lax",
-    "math",
-    "np",
-    "not",
-    "or",
-    "os",
-    "pass",
-    "pl",
-    "pltpu",
-    "return",
-    "while",
-    "with",
-    "yield",
-    "weights",
-];
 
 /// The element type of an array of a kernel, which has no truth values.
 pub(super) fn in_memory(element: DType) -> String {
@@ -65,81 +15,6 @@ pub(super) fn in_memory(element: DType) -> String {
 pub(super) fn boxed(shape: &[u64]) -> Vec<u64> {
     let units = 2usize.saturating_sub(shape.len());
     [vec![1; units], shape.to_vec()].concat()
-}
-
-/// A set of used names.
-#[derive(Clone, Default)]
-pub(super) struct Names {
-    taken: BTreeSet<String>,
-    /// Names of the outer scope, which are used too.
-    outer: Option<Rc<Names>>,
-    /// The next number to try for each base name.
-    next: BTreeMap<String, usize>,
-}
-
-impl Names {
-    /// An empty set, in which the names of `outer` are used.
-    pub(super) fn within(outer: &Rc<Names>) -> Names {
-        Names {
-            outer: Some(outer.clone()),
-            ..Names::default()
-        }
-    }
-
-    fn is_taken(&self, name: &str) -> bool {
-        let outer = self.outer.as_ref();
-        TAKEN.contains(&name)
-            || self.taken.contains(name)
-            || outer.is_some_and(|o| o.is_taken(name))
-    }
-
-    /// An unused name derived from `wanted`.
-    pub(super) fn fresh(&mut self, wanted: &str) -> String {
-        let mut base: String = wanted
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .collect();
-        if !base.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            base.insert(0, 'v');
-        }
-        let mut name = base.clone();
-        if self.is_taken(&name) {
-            let mut n = self.next.get(&base).copied().unwrap_or(1);
-            while self.is_taken(&name) {
-                n += 1;
-                name = format!("{base}_{n}");
-            }
-            self.next.insert(base, n);
-        }
-        self.taken.insert(name.clone());
-        name
-    }
-}
-
-/// `(1, 2)`, `(1,)`, `()`.
-pub(super) fn tuple<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
-    let items: Vec<String> = items.into_iter().map(|i| i.to_string()).collect();
-    match items.as_slice() {
-        [one] => format!("({one},)"),
-        all => format!("({})", all.join(", ")),
-    }
-}
-
-/// A quoted string.
-pub(super) fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// A float.
