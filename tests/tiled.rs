@@ -417,6 +417,44 @@ fn plans_become_the_same_kernels() {
     }
 }
 
+/// The Triton kernels of whole blocks; they are compiled and run in Triton's interpreter outside of cargo.
+#[test]
+fn blocks_become_the_same_triton_kernels() {
+    let mut settings = insta::Settings::new();
+    settings.set_snapshot_path(root().join("snapshots/triton"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let cases = root().join("tests/cases/lowering/triton");
+    let mut blocks = files(&cases, "ir");
+    blocks.extend(files(&cases, "mlir"));
+    blocks.push(root().join("tests/models/micro_attention_full.onnx"));
+    for block in blocks {
+        let (mut output, mut errors) = (Vec::new(), Vec::new());
+        let mut streams = Streams {
+            input: &mut std::io::empty(),
+            output: &mut output,
+            errors: &mut errors,
+        };
+        let args = [
+            "optc".into(),
+            "--target=triton".into(),
+            "--pass=inline,canonicalize,view-fold,tile-propagate".into(),
+            "--emit=triton".into(),
+            block.clone(),
+        ];
+        let status = Main::default().call(args, &mut streams);
+        let errors = String::from_utf8_lossy(&errors);
+        assert_eq!(status, 0, "{}: {errors}", block.display());
+        let stem = block.file_stem().unwrap_or_default().to_string_lossy();
+        let text = String::from_utf8_lossy(&output);
+        assert!(
+            !text.contains("has no kernel: "),
+            "{stem}: all of it is in kernels"
+        );
+        settings.bind(|| insta::assert_snapshot!(&*stem, text));
+    }
+}
+
 /// All indices within these extents, the last one fastest: the programs of a grid in execution order.
 fn indices(grid: &[u64]) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::new()];

@@ -441,6 +441,26 @@ pub mod pallas {
     pub use optc_emit::pallas::emit;
 }
 
+/// Python with Triton kernels, written from a module with a plan.
+///
+/// ```
+/// use optc::triton::emit;
+/// use std::sync::Arc;
+/// # let text = "%0 = \"hbir.exp\"(%x) : (tensor<64x32xf32>) -> tensor<64x32xf32>
+/// #     %1 = \"hbir.relu\"(%0) : (tensor<64x32xf32>) -> tensor<64x32xf32>";
+/// # let mut compiler = optc::Compiler::new();
+/// # let mut program = compiler.parse("example.ir", text)?;
+/// compiler.target = Some(Arc::new(optc::find_target("triton")?));
+/// compiler.compile(&mut program, "canonicalize,view-fold,tile-propagate")?;
+/// let python = emit(&program.module, compiler.registry()).expect("torch has all operations");
+/// assert!(python.contains("@triton.jit"));
+/// # Ok::<(), optc::Error>(())
+/// ```
+#[cfg(feature = "emit-triton")]
+pub mod triton {
+    pub use optc_emit::triton::emit;
+}
+
 /// Checks of the output of passes: certificates of folds, and the acceptance of a module by a target.
 ///
 /// ```

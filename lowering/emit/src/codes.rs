@@ -141,7 +141,7 @@ ROOT c = f32[64] constant({...})
             r#"%0 = "hbir.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>"#,
         )],
         "optc --target=triton --emit=pallas in.ir",
-        "write kernels for `tpu`, or `cpu` for interpret mode: kernels for graphics processors are not written yet",
+        "write kernels for `tpu`, or `cpu` for interpret mode: `--emit=triton` writes kernels for graphics processors",
     );
     STABLEHLO_LAYOUT = input(
         "a program that is to be StableHLO text has a value that is not row-major",
@@ -160,6 +160,18 @@ ROOT r = f32[4,4] cholesky(a), lower=true
         )],
         "optc --emit=stablehlo in.hlo",
         "write the program as HLO text: `--emit=hlo`",
+    );
+    TRITON_OP = command(
+        "an operation cannot be written in Python with torch",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = "hbir.relu"(%x) : (tensor<?xf32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}"#,
+        )],
+        "optc --pass= --emit=triton in.ir",
+        "docs/triton.md lists what is written; give the sizes that are not known",
     );
     WRITER_RESULT = input(
         "the operations of a writer do not fit the operation that they stand for: another number of results or other types, or writers \

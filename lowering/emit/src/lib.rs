@@ -3,7 +3,8 @@
 //! An internal part of `optc`; only the crate `optc` has a stable interface.
 //!
 //! For example, `%0 = "hbir.exp"(%x)` of a `tensor<4xf32>` is a node `Exp` in an ONNX model, `exponential` in HLO text,
-//! a `linalg.generic` around `math.exp` in MLIR, and `jnp.exp(x)` in a Pallas module.
+//! a `linalg.generic` around `math.exp` in MLIR, `jnp.exp(x)` in a Pallas module, and `tl.exp(x)` in a
+//! Triton kernel.
 //!
 //! # Folders
 //! - `onnx` writes a model, with one file for each family of operators. `writer.rs` is the graph with its names and
@@ -18,6 +19,8 @@
 //!   unpack, except for operations that have no loops over positions. Padding never reaches a result.
 //! - `pallas` writes a Python module. `ops.rs` names each operation's form in `jnp`. `group.rs` is the kernel of a
 //!   group; its operations read operands by `member.rs`.
+//! - `triton` writes a Python module for graphics processors. `kernel.rs` computes values at indices, `group.rs` chooses
+//!   the axes and blocks of a kernel, and `torch.rs` has the operations that no kernel computes.
 //! - `write_op.rs`: writers of single operations, which users of the library add. `written.rs` puts what they make in
 //!   the place of their operations, before a format sees the module.
 //! - `unwritten.rs`: a writer of an operation ends where a fact is missing, and the next one is tried.
@@ -43,6 +46,8 @@ pub mod pallas;
 mod python;
 #[cfg(feature = "stablehlo")]
 pub mod stablehlo;
+#[cfg(feature = "triton")]
+pub mod triton;
 #[cfg(any(feature = "hlo", feature = "linalg"))]
 mod unwritten;
 mod write_op;
@@ -63,7 +68,8 @@ pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String>
     feature = "onnx",
     feature = "hlo",
     feature = "linalg",
-    feature = "pallas"
+    feature = "pallas",
+    feature = "triton"
 ))]
 fn entry(module: &optc_ir::Module) -> Result<usize, Box<optc_ir::Diagnostic>> {
     let none = || optc_ir::Diagnostic::error(codes::FUNCTION_MISSING, "found no function to emit");

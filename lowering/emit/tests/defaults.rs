@@ -1,6 +1,6 @@
 //! Defaults of attributes: an emitter writes the same text for an absent attribute as for its stated default.
 
-use optc_emit::{hlo, pallas};
+use optc_emit::{hlo, pallas, triton};
 use optc_ir::{Code, Diagnostic, Module, Op, OpDecl, Registry, text};
 use optc_target::Target;
 
@@ -27,6 +27,17 @@ const EMITTERS: &[Emitter] = &[
     Emitter {
         name: "pallas",
         emit: kernels,
+        refused: &[
+            "hbir.dequantize_blocks",
+            "hbir.grid_sample",
+            "hbir.max_pool_indices",
+            "hbir.opaque",
+            "hbir.recurrent",
+        ],
+    },
+    Emitter {
+        name: "triton",
+        emit: triton::emit,
         refused: &[
             "hbir.dequantize_blocks",
             "hbir.grid_sample",

@@ -3,7 +3,7 @@
 use crate::ops_support;
 
 use ops_support::{cases, type_of};
-use optc_emit::{hlo, linalg, onnx, pallas};
+use optc_emit::{hlo, linalg, onnx, pallas, triton};
 use optc_ir::text::{parse, print_attr, print_type};
 use optc_ir::{Attr, Module, Registry, Tensor};
 use optc_target::Target;
@@ -87,6 +87,13 @@ fn linalg_writes_the_operations_that_it_does_not_list() {
 #[test]
 fn pallas_writes_the_operations_that_it_does_not_list() {
     check(pallas::WITHOUT_FORM, pallas_writes);
+}
+
+#[test]
+fn triton_writes_the_operations_that_it_does_not_list() {
+    check(triton::WITHOUT_FORM, |module, registry| {
+        triton::emit(module, registry).is_ok()
+    });
 }
 
 #[test]

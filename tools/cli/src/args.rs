@@ -251,6 +251,8 @@ pub(crate) enum Emit {
     Onnx,
     /// A Python module: a Pallas kernel for each group of a plan, jnp for the rest
     Pallas,
+    /// A Python module: Triton kernels for each group of a plan, torch for the rest
+    Triton,
     /// A graph for graphviz
     Dot,
     /// A picture
@@ -268,7 +270,7 @@ pub(crate) enum Emit {
 impl Emit {
     /// The formats in the spelling of `--emit=`.
     pub(crate) const NAMES: &str =
-        "ir, json, hlo, stablehlo, linalg, onnx, pallas, dot, svg and model-explorer";
+        "ir, json, hlo, stablehlo, linalg, onnx, pallas, triton, dot, svg and model-explorer";
 
     /// The format of a file with this extension; `Err` for an extension that no format has.
     pub(crate) fn of_extension(extension: Option<&str>) -> Result<Emit, &str> {
@@ -289,7 +291,7 @@ impl Emit {
         match self {
             Emit::Dot | Emit::Svg | Emit::Layouts | Emit::Arena | Emit::ModelExplorer => true,
             Emit::Ir | Emit::Json | Emit::Hlo | Emit::StableHlo => false,
-            Emit::Linalg | Emit::Onnx | Emit::Pallas => false,
+            Emit::Linalg | Emit::Onnx | Emit::Pallas | Emit::Triton => false,
         }
     }
 }

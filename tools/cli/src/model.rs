@@ -49,6 +49,7 @@ pub(crate) fn format_of(emit: Emit) -> Option<Format> {
         | Emit::Json
         | Emit::Linalg
         | Emit::Pallas
+        | Emit::Triton
         | Emit::Dot
         | Emit::Svg
         | Emit::Layouts

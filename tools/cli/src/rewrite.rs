@@ -510,6 +510,14 @@ fn texts(
             }
             texts.join("\n\n# -----\n")
         }
+        Emit::Triton => {
+            let mut texts = Vec::with_capacity(parts.len());
+            for part in parts {
+                let text = optc::triton::emit(&part.after.module, &registry(part));
+                texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
+            }
+            texts.join("\n\n# -----\n")
+        }
         Emit::Dot => parts
             .iter()
             .map(|part| picture(optc::to_dot, &[part], stage, pass))

@@ -2,7 +2,7 @@
 
 use crate::diagnostics::{self, capital};
 use crate::error::ChoreError;
-use optc_emit::{hlo, linalg, onnx, pallas};
+use optc_emit::{hlo, linalg, onnx, pallas, triton};
 use optc_ir::op::Field;
 use optc_ir::text::print_attr;
 use optc_ir::{Attr, AttrDict, DType, OpDecl, OpRef, Structure, Type};
@@ -97,18 +97,18 @@ fn ops() -> String {
          says.\n\
          - Attributes: the name alone must be there, `name?` may be absent, `name = default` stands for what it \
          says.\n\
-         - HLO, linalg, ONNX and Pallas: whether the format has a form of the operation. Where HLO text has none, it has a \
-         custom call; linalg, ONNX and Pallas refuse the program.\n\n",
+         - HLO, linalg, ONNX, Pallas and Triton: whether the format has a form of the operation. Where HLO text has none, it has a \
+         custom call; the others refuse the program. Triton: as a kernel or in torch.\n\n",
     );
     text.push_str(
-        "| operation | family | structure | attributes | HLO | linalg | ONNX | Pallas | what it does |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+        "| operation | family | structure | attributes | HLO | linalg | ONNX | Pallas | Triton | what it does |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for decl in optc_ops::registry().all() {
         let name = decl.name();
         let _ = writeln!(
             text,
-            "| `{name}` | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| `{name}` | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             decl.family(),
             structure(decl.structure()),
             attributes(decl),
@@ -116,6 +116,7 @@ fn ops() -> String {
             yes(!linalg::WITHOUT_FORM.contains(&name)),
             yes(!onnx::WITHOUT_FORM.contains(&name)),
             yes(!pallas::WITHOUT_FORM.contains(&name)),
+            yes(!triton::WITHOUT_FORM.contains(&name)),
             decl.summary()
         );
     }
