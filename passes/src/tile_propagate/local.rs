@@ -129,13 +129,13 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, target: &Target, id: u32) -
     let family = decl.map_or("barrier", |d| d.family_of(&op_ref));
     let structure = registry.structure(&data.name);
     let computes = family != "source" && structure != Structure::Call;
-    let fits = computes
+    let known = computes
         && family != "barrier"
         && operands.is_some()
         && results.is_some()
-        && !data.operands.is_empty()
-        && target.row(family).is_none_or(|row| row.outside.is_empty())
-        && has_types(&op_ref, target);
+        && !data.operands.is_empty();
+    let has_kernel = target.row(family).is_none_or(|row| row.outside.is_empty());
+    let fits = known && has_kernel && has_types(&op_ref, target);
     let renames = family == "slice" || registry.rearrangement(&op_ref).is_ok();
     let traffic = decl.map(|d| d.traffic(&op_ref));
     let view = renames && traffic == Some(Traffic::None);
@@ -144,7 +144,7 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, target: &Target, id: u32) -
         element(op_ref.operands.first()),
         element(op_ref.results.first()),
     ];
-    let arithmetic = decl.filter(|_| fits && traffic == Some(Traffic::None));
+    let arithmetic = decl.filter(|_| known && traffic == Some(Traffic::None));
     let arithmetic = arithmetic.map(|decl| Arithmetic::of(decl, &op_ref, elements, target));
     let arithmetic = arithmetic.filter(|of| 0 < of.operations());
     let unit = arithmetic.as_ref().and_then(|of| {

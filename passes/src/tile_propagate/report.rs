@@ -10,7 +10,8 @@ use crate::tile_propagate::local::{Kinds, Local, LocalSource, Shape};
 use crate::tile_propagate::time::{self, is_wasteful, untiled};
 use optc_check::roofline::seconds;
 use optc_ir::analysis::Uses;
-use optc_ir::{Diagnostic, Func, Value};
+use optc_ir::{Diagnostic, Func, Operation, Value};
+use optc_ops::Gather;
 use optc_tile::{Axis, Plan};
 use std::collections::BTreeSet;
 
@@ -219,9 +220,17 @@ impl TileReport {
         for (kind, &op) in kinds.of.iter().zip(&func.body) {
             if kind.computes && !kind.free && !plan.tiles.contains_key(&op) {
                 let data = &func.ops[op];
-                let values = data.operands.iter().chain(&data.results);
-                let bytes = values.map(|&v| bytes_at(func, v));
-                let bytes = bytes.fold(0, u64::saturating_add);
+                let sum = |values: &[Value]| {
+                    let bytes = values.iter().map(|&v| bytes_at(func, v));
+                    bytes.fold(0, u64::saturating_add)
+                };
+                let written = sum(&data.results);
+                let mut bytes = written.saturating_add(sum(&data.operands));
+                if let (true, Some(&from)) = (*data.name == *Gather::NAME, data.operands.first()) {
+                    // What is gathered is read by its rows: no more than the result has.
+                    let all = bytes_at(func, from);
+                    bytes = bytes.saturating_sub(all.saturating_sub(written));
+                }
                 self.ungrouped += 1;
                 let time = time::alone(kind, bytes, limits);
                 self.time_ps = self.time_ps.saturating_add(time);
