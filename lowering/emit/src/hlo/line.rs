@@ -1,8 +1,8 @@
 //! Instructions and computations in a form that is independent of the text syntax.
 
+use indexmap::IndexMap;
 use optc_ir::Tensor;
 use optc_layout::XlaShape;
-use std::collections::HashMap;
 use std::fmt;
 
 /// The contents of the parentheses of an instruction.
@@ -71,8 +71,8 @@ impl Written {
     /// The computation without each `convert` to the type that its operand has already. An operand that has no metadata
     /// takes those of the `convert`.
     pub(crate) fn without_idle_converts(mut self) -> Written {
-        let mut at: HashMap<String, usize> = HashMap::new();
-        let mut same: HashMap<String, String> = HashMap::new();
+        let mut at: IndexMap<String, usize> = IndexMap::new();
+        let mut same: IndexMap<String, String> = IndexMap::new();
         let mut kept: Vec<Line> = Vec::with_capacity(self.lines.len());
         for mut line in self.lines {
             for name in line.operands_mut() {
