@@ -69,11 +69,19 @@ fn unreferenced(cases: &[PathBuf]) -> Result<(), Failed> {
             .map(|p| p.to_string_lossy())
             .collect::<Vec<_>>()
             .join("/");
-        // Snapshots of the kernels of plans belong to `tests/tiled.rs`.
-        let plan = name.strip_prefix("plans/");
-        let of_plan =
-            plan.is_some_and(|plan| root().join(format!("tests/plans/{plan}.ir")).exists());
-        if !known.contains(&name) && !of_plan {
+        // Snapshots of the kernels of plans and of blocks belong to `tests/tiled.rs`.
+        let rooms = [
+            ("plans/", "plans", "ir"),
+            ("triton/", "cases/lowering/triton", "ir"),
+            ("triton/", "cases/lowering/triton", "mlir"),
+            ("triton/", "models", "onnx"),
+        ];
+        let of_kernels = rooms.iter().any(|(prefix, room, ending)| {
+            let program = |stem| root().join(format!("tests/{room}/{stem}.{ending}"));
+            let stem = name.strip_prefix(prefix);
+            stem.is_some_and(|stem| program(stem).exists())
+        });
+        if !known.contains(&name) && !of_kernels {
             return Err(format!("{SNAPSHOTS}/{name}.snap belongs to no case").into());
         }
     }
