@@ -6,7 +6,7 @@ usage: python report.py OPTC [--pictures FOLDER MODEL.onnx...]
 In headless Chromium (`chromium`, or CHROMIUM) without a network: each page opens from a file and asks for nothing else,
 the search finds a node, a click on a conversion shows its reason, a click on a wire the layout, layers open and close,
 and no script fails.  A program of 5,000 operations, with names and without, is drawn, searched and opened in less than
-SECONDS.  The graphs are read by the classes of the package ai-edge-model-explorer.  With --pictures, pages of the models
+SECONDS.  The graphs are read by the classes of the package ai-edge-model-explorer, whose own page shows one of them.  With --pictures, pages of the models
 are photographed into the folder instead.
 """
 import base64
@@ -16,7 +16,9 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,12 +35,15 @@ OPERATIONS = 5_000
 class Browser:
     """Headless Chromium, driven by its devtools protocol over a pipe."""
 
-    def __init__(self, folder, size=(1440, 900), dark=False):
+    def __init__(self, folder, size=(1440, 900), dark=False, local=False):
         to_child, from_parent = os.pipe()
         to_parent, from_child = os.pipe()
-        command = [os.environ.get("CHROMIUM", "chromium"), "--headless", "--no-sandbox", "--disable-gpu"]
+        command = [os.environ.get("CHROMIUM", "chromium"), "--headless", "--no-sandbox"]
+        # A page of a server on this machine draws by WebGL, in software.
+        command += ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"] if local else ["--disable-gpu"]
         command += ["--hide-scrollbars", f"--window-size={size[0]},{size[1]}", f"--user-data-dir={folder}"]
-        command += ["--host-resolver-rules=MAP * ~NOTFOUND", "--remote-debugging-pipe", "--no-first-run"]
+        rules = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1" if local else "MAP * ~NOTFOUND"
+        command += [f"--host-resolver-rules={rules}", "--remote-debugging-pipe", "--no-first-run"]
         command += ["--blink-settings=preferredColorScheme=0"] if dark else []
 
         def pipes():
@@ -348,6 +353,51 @@ def check_explorer(optc, folder):
     print(f"model-explorer: the graphs of {len(list(MODELS.glob('*.onnx'))) + 1} programs are what its classes declare")
 
 
+@contextlib.contextmanager
+def explorer(graphs):
+    """The address of Model Explorer's page on the graphs of a file and their bytes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = graphs.with_suffix(".log")
+    command = [pathlib.Path(sys.executable).parent / "model-explorer", "--no_open_in_browser", "--host=127.0.0.1"]
+    command += [f"--port={port}", "--skip_health_check", f"--node_data_paths={graphs.with_suffix('.bytes.json')}", str(graphs)]
+    with log.open("w") as out:
+        server = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        start, found = time.perf_counter(), None
+        while not found:
+            found = re.search(rf"http://127\.0\.0\.1:{port}\S+", log.read_text())
+            if server.poll() is not None or 60 < time.perf_counter() - start:
+                raise AssertionError(f"Model Explorer serves no page: {log.read_text()[:600]}")
+            time.sleep(0.1)
+        yield found.group(0)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def check_explorer_page(optc, folder):
+    """Model Explorer's own page shows the operations of a program and the bytes that belong to them."""
+    out = folder / "shown.json"
+    run([optc, "--pass=default", "--emit=model-explorer", MODELS / "micro_attention_full.onnx", "-o", out])
+    [first, *_] = json.loads(out.read_text())["graphs"]
+    wanted = [first["id"], "op node count", str(len(first["nodes"])), "NODE DATA PROVIDERS"]
+    with explorer(out) as address, browser(local=True) as chrome:
+        chrome.call("Page.navigate", url=address)
+        start = time.perf_counter()
+        while True:
+            text = chrome.run("document.body?.innerText ?? ''")
+            if all(part in text for part in wanted) and "Processing graph" not in text:
+                break
+            if 60 < time.perf_counter() - start:
+                raise AssertionError(f"Model Explorer's page does not show {wanted}: {text[:1200]}")
+            time.sleep(0.2)
+        counted = re.search(r"op node count\s+(\d+)", text)
+        assert counted and int(counted[1]) == len(first["nodes"]), text
+    print(f"model-explorer: its page shows the {len(first['nodes'])} operations of {first['id']}, with their bytes")
+
+
 def pictures(optc, folder, models):
     """Each model with a layer open in both programs, and the box selected that moves the most bytes after the passes."""
     shown = """(() => {
@@ -383,6 +433,7 @@ def main():
         check_page(optc, folder)
         check_large(optc, folder)
         check_explorer(optc, folder)
+        check_explorer_page(optc, folder)
 
 
 if __name__ == "__main__":
