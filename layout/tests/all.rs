@@ -5,6 +5,7 @@ mod causes;
 mod cute;
 mod draw;
 mod explain;
+mod gallery;
 mod never_panics;
 mod notations;
 mod support;
