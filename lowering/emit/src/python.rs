@@ -1,6 +1,11 @@
-//! Syntax of Python that its writers share: names, tuples, quoted text.
+//! Parts of Python modules that writers of kernels share: names, tuples, quoted text, the frame of a function.
 
+use optc_ir::entity::EntityId;
+use optc_ir::{Diagnostic, Func, Module, OpRef, Operation, Registry};
+use optc_ops::{CallOp, MlirCall, Symbol};
+use optc_tile::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::rc::Rc;
 
 /// Words with a meaning in Python or in an emitted module.
@@ -130,4 +135,101 @@ pub(crate) fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// The names of a module's functions; the entry is `main`.
+pub(crate) fn function_names<'m>(
+    module: &'m Module,
+    entry: usize,
+    names: &mut Names,
+) -> BTreeMap<&'m str, String> {
+    names.fresh("main");
+    let name = |(i, func): (usize, &'m Func)| {
+        let name = match i == entry {
+            true => "main".to_owned(),
+            false => names.fresh(&format!("{}_", func.name)),
+        };
+        (&*func.name, name)
+    };
+    module.funcs.iter().enumerate().map(name).collect()
+}
+
+/// The names of a function's values, in the order of their ids.
+pub(crate) fn value_names(func: &Func, outer: &Rc<Names>) -> Vec<String> {
+    let mut taken = Names::within(outer);
+    let names = func.values.ids().map(|value| {
+        let given = func.values[value].name.as_deref();
+        let number = format!("v{}", value.index());
+        taken.fresh(given.unwrap_or(&number))
+    });
+    names.collect()
+}
+
+/// The plan of a function, if it has one.
+pub(crate) fn plan_of(
+    func: &Func,
+    registry: &Registry,
+) -> Result<Option<Schedule>, Box<Diagnostic>> {
+    Schedule::read(func, registry).map_err(|mut diags| {
+        let first = (!diags.is_empty()).then(|| diags.swap_remove(0));
+        Box::new(first.unwrap_or_else(|| {
+            Diagnostic::error(optc_tile::shared_codes::TILE_SYNTAX, "the plan is not read")
+        }))
+    })
+}
+
+/// The lists of the names of a function's arguments and results.
+pub(crate) fn signature(entry: &Func) -> String {
+    let list = |keys: Vec<String>| {
+        let keys: Vec<String> = keys.iter().map(|k| quoted(k)).collect();
+        format!("[{}]", keys.join(", "))
+    };
+    let arguments = (0..entry.args.len()).map(|i| entry.arg_key(i)).collect();
+    let results = (0..entry.results.len()).map(|i| entry.result_key(i));
+    format!(
+        "\nARGUMENTS = {}\nRESULTS = {}\n",
+        list(arguments),
+        list(results.collect())
+    )
+}
+
+/// A function of these arguments, an option and these lines, which returns these results.
+pub(crate) fn definition(
+    name: &str,
+    args: &[&str],
+    option: &str,
+    lines: &[String],
+    results: &[&str],
+) -> String {
+    let mut out = format!("def {name}(");
+    for arg in args {
+        out.push_str(arg);
+        out.push_str(", ");
+    }
+    let _ = writeln!(out, "*, {option}):");
+    let returned = match results {
+        [one] => (*one).to_owned(),
+        all => tuple(all),
+    };
+    for line in lines {
+        let _ = writeln!(out, "    {line}");
+    }
+    let _ = writeln!(out, "    return {returned}");
+    out
+}
+
+/// A call of another function of the module with an option that is handed on; `None` if there is no such function.
+pub(crate) fn call(
+    functions: &BTreeMap<&str, String>,
+    op: &OpRef<'_>,
+    args: &[String],
+    option: &str,
+) -> Option<String> {
+    let callee = CallOp::of(op).map(|call| call.callee);
+    let callee = callee.or_else(|_| MlirCall::of(op).map(|call| call.callee));
+    let Symbol(name) = callee.ok()?;
+    let function = functions.get(&*name)?;
+    let comma = if args.is_empty() { "" } else { ", " };
+    let args = args.join(", ");
+    Some(format!("{function}({args}{comma}{option}={option})"))
 }

@@ -31,6 +31,7 @@ mod writer;
 
 use crate::codes;
 use crate::entry;
+use crate::python::{call, definition, function_names, plan_of, signature, value_names};
 use cx::Cx;
 use form::Site;
 use group::{Kernel, kernel};
@@ -41,10 +42,7 @@ use optc_ir::{
     Attr, DType, Diagnostic, Func, Module, Op, OpRef, Operation, Registry, Structure, Tensor, Type,
     Value,
 };
-use optc_ops::{
-    CallOp, Constant, DequantizeBlocks, GridSample, MaxPoolIndices, MlirCall, Opaque, Recurrent,
-    Symbol,
-};
+use optc_ops::{Constant, DequantizeBlocks, GridSample, MaxPoolIndices, Opaque, Recurrent};
 use optc_target::{Blocks, Target};
 use optc_tile::{Schedule, Unit};
 use rearrange::rearrangement;
@@ -89,20 +87,7 @@ pub fn emit(
         )));
     }
     let mut names = Names::default();
-    names.fresh("main");
-    let functions: BTreeMap<&str, String> = module
-        .funcs
-        .iter()
-        .enumerate()
-        .map(|(i, f)| {
-            let name = if i == entry {
-                "main".to_owned()
-            } else {
-                names.fresh(&format!("{}_", f.name))
-            };
-            (&*f.name, name)
-        })
-        .collect();
+    let functions = function_names(module, entry, &mut names);
     let memory = target.memory.iter().rev().find_map(|level| level.bytes);
     let mut parts = Parts {
         memory: memory.filter(|_| target.blocks == Some(Blocks::Tpu)),
@@ -154,20 +139,7 @@ impl Parts {
         if self.wide {
             out.push_str("\njax.config.update(\"jax_enable_x64\", True)\n");
         }
-        let keys = |keys: Vec<String>| {
-            let keys: Vec<String> = keys.iter().map(|k| quoted(k)).collect();
-            format!("[{}]", keys.join(", "))
-        };
-        let arguments = (0..entry.args.len()).map(|i| entry.arg_key(i)).collect();
-        let results = (0..entry.results.len())
-            .map(|i| entry.result_key(i))
-            .collect();
-        let _ = write!(
-            out,
-            "\nARGUMENTS = {}\nRESULTS = {}\n",
-            keys(arguments),
-            keys(results)
-        );
+        out.push_str(&signature(entry));
         if self.weights {
             out.push_str(WEIGHTS);
         }
@@ -217,42 +189,21 @@ fn function(
         let wide = |d: DType| d.complex_part().unwrap_or(d).bits() == 64;
         parts.wide |= func.ty(value).as_tensor().is_some_and(|t| wide(t.dtype));
     }
-    let schedule = Schedule::read(func, registry).map_err(|mut diags| {
-        let first = (!diags.is_empty()).then(|| diags.swap_remove(0));
-        Box::new(first.unwrap_or_else(|| {
-            Diagnostic::error(optc_tile::shared_codes::TILE_SYNTAX, "the plan is not read")
-        }))
-    })?;
-    let mut taken = Names::within(&parts.functions);
-    let names = func.values.ids().map(|value| {
-        let given = func.values[value].name.as_deref();
-        let number = format!("v{}", value.index());
-        taken.fresh(given.unwrap_or(&number))
-    });
+    let schedule = plan_of(func, registry)?;
+    let names = value_names(func, &parts.functions);
     let mut writer = Function {
         func,
         registry,
         functions,
-        names: names.collect(),
+        names,
         lines: Vec::new(),
     };
     writer.body(schedule.as_ref(), parts)?;
     let name = &functions[&*func.name];
     let args: Vec<&str> = func.args.iter().map(|&v| writer.name(v)).collect();
-    let mut params = args.join(", ");
-    if !params.is_empty() {
-        params.push_str(", ");
-    }
-    let mut out = format!("def {name}({params}*, interpret=jax.default_backend() == \"cpu\"):\n");
-    for line in &writer.lines {
-        let _ = writeln!(out, "    {line}");
-    }
     let results: Vec<&str> = func.results.iter().map(|&v| writer.name(v)).collect();
-    let _ = match results.as_slice() {
-        [one] => writeln!(out, "    return {one}"),
-        all => writeln!(out, "    return {}", tuple(all)),
-    };
-    Ok(out)
+    let option = "interpret=jax.default_backend() == \"cpu\"";
+    Ok(definition(name, &args, option, &writer.lines, &results))
 }
 
 impl Function<'_> {
@@ -383,7 +334,7 @@ impl Function<'_> {
                 vec![text.ok_or_else(|| refuse("its data is not read"))?]
             }
             Structure::Call => {
-                let call = self.call(&op_ref, &args);
+                let call = call(self.functions, &op_ref, &args, "interpret");
                 let call = call.ok_or_else(|| refuse("the function is not there"))?;
                 self.lines.push(format!("{} = {call}", targets(&results)));
                 return Ok(());
@@ -404,19 +355,6 @@ impl Function<'_> {
             self.lines.push(format!("{name} = {text}"));
         }
         Ok(())
-    }
-
-    /// A call of another function of the module, if it exists.
-    fn call(&self, op: &OpRef<'_>, args: &[String]) -> Option<String> {
-        let callee = CallOp::of(op).map(|call| call.callee);
-        let callee = callee.or_else(|_| MlirCall::of(op).map(|call| call.callee));
-        let Symbol(name) = callee.ok()?;
-        let function = self.functions.get(&*name)?;
-        let comma = if args.is_empty() { "" } else { ", " };
-        Some(format!(
-            "{function}({}{comma}interpret=interpret)",
-            args.join(", ")
-        ))
     }
 }
 

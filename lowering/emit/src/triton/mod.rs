@@ -24,7 +24,9 @@ mod words;
 
 use crate::codes;
 use crate::entry;
-use crate::python::{Names, quoted, tuple};
+use crate::python::{
+    Names, call, definition, function_names, plan_of, quoted, signature, tuple, value_names,
+};
 use cx::Cx;
 use eval::is_product;
 use group::{Written, kernels};
@@ -35,10 +37,7 @@ use optc_ir::{
     Attr, DType, Data, Diagnostic, Func, Module, Op, OpRef, Operation, Registry, Structure,
     TensorType, Type, Value,
 };
-use optc_ops::{
-    CallOp, Constant, DequantizeBlocks, GridSample, MaxPoolIndices, MlirCall, Opaque, Recurrent,
-    Symbol,
-};
+use optc_ops::{Constant, DequantizeBlocks, GridSample, MaxPoolIndices, Opaque, Recurrent};
 use optc_tile::{GroupSchedule, Schedule, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -60,19 +59,7 @@ pub const WITHOUT_FORM: &[&str] = &[
 pub fn emit(module: &Module, registry: &Registry) -> Result<String, Box<Diagnostic>> {
     let entry = entry(module)?;
     let mut names = Names::default();
-    names.fresh("main");
-    let functions: BTreeMap<&str, String> = module
-        .funcs
-        .iter()
-        .enumerate()
-        .map(|(i, f)| {
-            let name = match i == entry {
-                true => "main".to_owned(),
-                false => names.fresh(&format!("{}_", f.name)),
-            };
-            (&*f.name, name)
-        })
-        .collect();
+    let functions = function_names(module, entry, &mut names);
     let mut parts = Parts {
         functions: Rc::new(names.clone()),
         names,
@@ -125,20 +112,7 @@ impl Parts {
             out.push_str("import os\n");
         }
         out.push_str("\nimport torch\nimport triton\nimport triton.language as tl\n");
-        let keys = |keys: Vec<String>| {
-            let keys: Vec<String> = keys.iter().map(|k| quoted(k)).collect();
-            format!("[{}]", keys.join(", "))
-        };
-        let arguments = (0..entry.args.len()).map(|i| entry.arg_key(i)).collect();
-        let results = (0..entry.results.len())
-            .map(|i| entry.result_key(i))
-            .collect();
-        let _ = write!(
-            out,
-            "\nARGUMENTS = {}\nRESULTS = {}\n",
-            keys(arguments),
-            keys(results)
-        );
+        out.push_str(&signature(entry));
         if self.weights {
             out.push_str(WEIGHTS);
         }
@@ -199,19 +173,8 @@ fn function(
     functions: &BTreeMap<&str, String>,
     parts: &mut Parts,
 ) -> Result<String, Box<Diagnostic>> {
-    let schedule = Schedule::read(func, registry).map_err(|mut diags| {
-        let first = (!diags.is_empty()).then(|| diags.swap_remove(0));
-        Box::new(first.unwrap_or_else(|| {
-            Diagnostic::error(optc_tile::shared_codes::TILE_SYNTAX, "the plan is not read")
-        }))
-    })?;
-    let mut taken = Names::within(&parts.functions);
-    let names = func.values.ids().map(|value| {
-        let given = func.values[value].name.as_deref();
-        let number = format!("v{}", value.index());
-        taken.fresh(given.unwrap_or(&number))
-    });
-    let names = names.collect();
+    let schedule = plan_of(func, registry)?;
+    let names = value_names(func, &parts.functions);
     let mut splats = BTreeMap::new();
     for &op in &func.body {
         let op_ref = func.op_ref(op);
@@ -234,25 +197,13 @@ fn function(
     }
     let name = &functions[&*func.name];
     let args: Vec<&str> = func.args.iter().map(|&v| writer.name(v)).collect();
-    let mut params = args.join(", ");
-    if !params.is_empty() {
-        params.push_str(", ");
-    }
-    let mut out = format!("def {name}({params}*, device=None):\n");
     let device = match args.first() {
         Some(first) => format!("device = device or {first}.device"),
         None => "device = device or torch.device(\"cuda\")".to_owned(),
     };
-    let _ = writeln!(out, "    {device}");
-    for line in &writer.lines {
-        let _ = writeln!(out, "    {line}");
-    }
+    let lines = [&[device], &writer.lines[..]].concat();
     let results: Vec<&str> = func.results.iter().map(|&v| writer.name(v)).collect();
-    let _ = match results.as_slice() {
-        [one] => writeln!(out, "    return {one}"),
-        all => writeln!(out, "    return {}", tuple(all)),
-    };
-    Ok(out)
+    Ok(definition(name, &args, "device=None", &lines, &results))
 }
 
 impl Function<'_> {
@@ -540,7 +491,7 @@ impl Function<'_> {
         let results: Vec<String> = data.results.iter().map(name).collect();
         let op_ref = self.func.op_ref(op);
         if self.structure(op) == Structure::Call {
-            let call = self.call(&op_ref, &args);
+            let call = call(self.functions, &op_ref, &args, "device");
             let call = call.ok_or_else(|| refuse("the function is not there"))?;
             let targets = match results.as_slice() {
                 [one] => one.clone(),
@@ -571,19 +522,6 @@ impl Function<'_> {
         Ok(lines
             .map(|(name, text)| format!("{name} = {text}"))
             .collect())
-    }
-
-    /// A call of another function of the module, if it exists.
-    fn call(&self, op: &OpRef<'_>, args: &[String]) -> Option<String> {
-        let callee = CallOp::of(op).map(|call| call.callee);
-        let callee = callee.or_else(|_| MlirCall::of(op).map(|call| call.callee));
-        let Symbol(name) = callee.ok()?;
-        let function = self.functions.get(&*name)?;
-        let comma = if args.is_empty() { "" } else { ", " };
-        Some(format!(
-            "{function}({}{comma}device=device)",
-            args.join(", ")
-        ))
     }
 }
 
