@@ -322,14 +322,24 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
         "_norm",
         r#"def _norm(x, axes, epsilon, center):
     """x without its mean (with center) over the root of its mean square along axes."""
+    shape, last = x.shape, axes == (x.ndim - 1,)
     x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    if last:
+        # Mosaic does not repeat the mean of a single row in every layout that the row may have; eight rows are its tile.
+        rows = tuple(n for n in shape[:-1] if n != 1) or (1,)
+        x = x.reshape(rows + shape[-1:])
+        x = jnp.broadcast_to(x, (8,) + shape[-1:]) if rows == (1,) else x
+        axes = (x.ndim - 1,)
+
     def mean(x):
         for axis in reversed(axes):
             x = jnp.mean(x, axis=axis, keepdims=True)
         return x
+
     if center:
         x = x - mean(x)
-    return x * lax.rsqrt(mean(x * x) + epsilon)
+    x = x * lax.rsqrt(mean(x * x) + epsilon)
+    return (lax.slice_in_dim(x, 0, 1, axis=0) if last and rows == (1,) else x).reshape(shape)
 "#,
     ),
     (
