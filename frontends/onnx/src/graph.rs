@@ -20,10 +20,11 @@ use crate::tensor::{self, Declared, File};
 use crate::{Import, Options, Whole};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{
-    Attr, AttrDict, Diagnostic, Dim, Effect, Func, Loc, Module, Registry, Size, Structure,
-    TensorType, Type, Value,
+    Attr, AttrDict, Diagnostic, Dim, Effect, Func, Loc, Module, Operation, Registry, Size,
+    Structure, TensorType, Type, Value,
 };
 use optc_onnx_proto::{FunctionProto, GraphProto, ModelProto, NodeProto, schema};
+use optc_ops::Silu;
 use prost::Message;
 use prost::bytes::Bytes;
 use std::collections::BTreeSet;
@@ -106,6 +107,11 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     }
     if let Some(opset) = opset {
         module.attrs.set("hbir.onnx_opset", Attr::int(opset));
+    }
+    // A runtime that has `Swish` may get it back; of others, nobody knows whether they have it.
+    let has_silu = |func: &Func| func.ops.iter().any(|(_, data)| *data.name == *Silu::NAME);
+    if module.funcs.iter().any(has_silu) {
+        module.attrs.set("hbir.onnx_swish", Attr::Bool(true));
     }
     if let Some(said) = said_of_itself(&model, &graph) {
         module.attrs.set("hbir.onnx_model", Attr::Dict(said));

@@ -9,8 +9,8 @@ use optc_ir::{DType, Diagnostic, Dim, OpData, Tensor};
 use optc_onnx_proto::code;
 use optc_ops::{
     Add, Approximate, Cast, Celu, Clamp, Dequantize, Elu, Gelu, HardSigmoid, HardSwish, Identity,
-    IsInf, IsNan, LeakyRelu, Max, Min, Mish, Mod, Prelu, Quantize, Relu, Select, Selu, Softsign,
-    ThresholdedRelu, Trilu,
+    IsInf, IsNan, LeakyRelu, Max, Min, Mish, Mod, Prelu, Quantize, Relu, Select, Selu, Silu,
+    Softsign, ThresholdedRelu, Trilu,
 };
 use std::f64::consts::{PI, SQRT_2};
 
@@ -79,6 +79,12 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
             Approximate::None => ("Gelu", vec![]),
             Approximate::Tanh => ("Gelu", vec![text("approximate", "tanh")]),
         },
+        Silu::NAME
+            if w.module.attrs.flag("hbir.onnx_swish")
+                && w.takes("Swish", w.tensor(data.operands[0])?.dtype) =>
+        {
+            ("Swish", vec![])
+        }
         Cast::NAME => {
             let to = w.tensor(data.results[0])?.dtype;
             let number = code(to);
