@@ -274,7 +274,9 @@ fn normalized(
     epsilon: f64,
 ) -> Outcome<String> {
     let dtype = w.tensor(data.operands[0])?.dtype;
-    let square = w.node("Mul", &[x, x], vec![]);
+    // Runtimes recognise a norm by its power.
+    let two = w.number(2.0, dtype)?;
+    let square = w.node("Pow", &[x, &two], vec![]);
     let mean = reduced(w, "ReduceMean", &square, Some(axes), true)?;
     let epsilon = w.number(epsilon, dtype)?;
     let more = w.node("Add", &[&mean, &epsilon], vec![]);
