@@ -1,4 +1,4 @@
-//! What the operations of linalg text become.
+//! The operations that linalg text becomes.
 
 use optc_ir::text::print;
 

@@ -1,6 +1,7 @@
 //! Parts of Python modules that writers of kernels share: names, tuples, quoted text, the frame of a function.
 
 use optc_ir::entity::EntityId;
+use optc_ir::op::Direction;
 use optc_ir::{Diagnostic, Func, Module, OpRef, Operation, Registry};
 use optc_ops::{CallOp, MlirCall, Symbol};
 use optc_tile::Schedule;
@@ -232,4 +233,49 @@ pub(crate) fn call(
     let comma = if args.is_empty() { "" } else { ", " };
     let args = args.join(", ");
     Some(format!("{function}({args}{comma}{option}={option})"))
+}
+
+/// A number as a text of Python.
+#[derive(Clone)]
+pub(crate) struct Text {
+    pub(crate) text: String,
+    /// True if the text needs no parentheses beside an operator.
+    tight: bool,
+}
+
+impl Text {
+    pub(crate) fn tight(text: impl Into<String>) -> Text {
+        Text {
+            text: text.into(),
+            tight: true,
+        }
+    }
+
+    pub(crate) fn loose(text: impl Into<String>) -> Text {
+        Text {
+            text: text.into(),
+            tight: false,
+        }
+    }
+
+    /// The text beside a sign.
+    pub(crate) fn part(&self) -> String {
+        match self.tight {
+            true => self.text.clone(),
+            false => format!("({})", self.text),
+        }
+    }
+
+    /// The comparison of two numbers.
+    pub(crate) fn compared(direction: Direction, [a, b]: [&Text; 2]) -> Text {
+        let sign = match direction {
+            Direction::Eq => "==",
+            Direction::Ne => "!=",
+            Direction::Lt => "<",
+            Direction::Le => "<=",
+            Direction::Gt => ">",
+            Direction::Ge => ">=",
+        };
+        Text::loose(format!("{} {sign} {}", a.part(), b.part()))
+    }
 }

@@ -227,7 +227,7 @@ impl TileReport {
                 let written = sum(&data.results);
                 let mut bytes = written.saturating_add(sum(&data.operands));
                 if let (true, Some(&from)) = (*data.name == *Gather::NAME, data.operands.first()) {
-                    // What is gathered is read by its rows: no more than the result has.
+                    // A gather reads its first operand by rows: no more bytes than it writes.
                     let all = bytes_at(func, from);
                     bytes = bytes.saturating_sub(all.saturating_sub(written));
                 }

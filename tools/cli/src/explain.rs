@@ -83,7 +83,7 @@ pub const AREAS: &[Area] = &[
     },
     Area {
         title: "linalg",
-        intro: "What the front end for MLIR text in the dialect linalg refuses, and what it remarks.",
+        intro: "The front end for MLIR text in the dialect linalg: refusals and remarks.",
         codes: || codes::LINALG,
         language: Language::Linalg,
         list: "frontends/linalg/src/codes.rs",

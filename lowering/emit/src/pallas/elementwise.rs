@@ -2,6 +2,7 @@
 
 use super::form::Form;
 use super::words::{dtype, float, tuple};
+use crate::python::Text;
 use optc_ir::DType;
 use optc_ir::op::{Binary, Direction, ExprBuilder, Operation, Unary};
 use optc_ops::{Dequantize, Identity, IsInf, IsNan, LayoutConvert, Quantize, Relu};
@@ -15,38 +16,6 @@ const WHOLE: &[(&str, &str)] = &[
     (LayoutConvert::NAME, "{}"),
     (Relu::NAME, "jnp.maximum({}, 0)"),
 ];
-
-/// A number as a text of Python.
-#[derive(Clone)]
-pub(super) struct Text {
-    text: String,
-    /// True if the text needs no parentheses beside an operator.
-    tight: bool,
-}
-
-impl Text {
-    fn tight(text: impl Into<String>) -> Text {
-        Text {
-            text: text.into(),
-            tight: true,
-        }
-    }
-
-    fn loose(text: impl Into<String>) -> Text {
-        Text {
-            text: text.into(),
-            tight: false,
-        }
-    }
-
-    /// The text beside a sign.
-    fn part(&self) -> String {
-        match self.tight {
-            true => self.text.clone(),
-            false => format!("({})", self.text),
-        }
-    }
-}
 
 type Made = Result<Option<Text>, Infallible>;
 
@@ -120,17 +89,8 @@ impl ExprBuilder for Form<'_> {
         }))
     }
 
-    fn compare(&mut self, direction: Direction, [a, b]: [&Text; 2], _: DType) -> Made {
-        let sign = match direction {
-            Direction::Eq => "==",
-            Direction::Ne => "!=",
-            Direction::Lt => "<",
-            Direction::Le => "<=",
-            Direction::Gt => ">",
-            Direction::Ge => ">=",
-        };
-        let text = format!("{} {sign} {}", a.part(), b.part());
-        Ok(Some(Text::loose(text)))
+    fn compare(&mut self, direction: Direction, operands: [&Text; 2], _: DType) -> Made {
+        Ok(Some(Text::compared(direction, operands)))
     }
 
     fn select(&mut self, [cond, a, b]: [&Text; 3], _: DType) -> Made {

@@ -132,15 +132,12 @@ fn of_matrices(
     let Some((inner, perm)) = refined(&own, inner, perm, &wanted) else {
         return Ok(None);
     };
-    let (Some(cut), Some(joined)) = (
-        Ends::of(&own, &inner),
-        Ends::of_permuted(&wanted, &inner, &perm),
-    ) else {
+    let turned: Vec<u64> = perm.iter().map(|&p| inner[p]).collect();
+    let (Some(cut), Some(joined)) = (Ends::of(&own, &inner), Ends::of(&wanted, &turned)) else {
         return Ok(None);
     };
     let mut text = reshaped_text(x.to_owned(), from, &own);
     let mut have = own.clone();
-    let turned: Vec<u64> = perm.iter().map(|&p| inner[p]).collect();
     let parts = cut.parts(&inner).max(joined.parts(&turned));
     if MAX_PARTS < parts {
         return Err(format!(
@@ -234,11 +231,6 @@ impl Ends {
             rows => suffix(&inner[..lanes], *rows)?,
         };
         Some(Ends { rows, lanes })
-    }
-
-    fn of_permuted(matrices: &[u64], inner: &[u64], perm: &[usize]) -> Option<Ends> {
-        let turned: Vec<u64> = perm.iter().map(|&p| inner[p]).collect();
-        Ends::of(matrices, &turned)
     }
 
     /// The number of parts of the lanes, each of the last extent.

@@ -1,6 +1,7 @@
 //! Element-wise expressions in Triton and in torch.
 
 use super::words::{block_type, float, torch_type, wide};
+use crate::python::Text;
 use optc_ir::DType;
 use optc_ir::op::{Binary, Direction, Expr, ExprBuilder, Unary};
 use std::collections::BTreeSet;
@@ -19,36 +20,12 @@ pub(super) struct Number<'h> {
     helpers: &'h mut BTreeSet<&'static str>,
 }
 
-/// A number as a text of Python.
-#[derive(Clone)]
-pub(super) struct Text {
-    text: String,
-    /// True if the text needs no parentheses beside an operator.
-    tight: bool,
-}
-
 fn tight(text: impl Into<String>) -> Made {
-    Ok(Some(Text {
-        text: text.into(),
-        tight: true,
-    }))
+    Ok(Some(Text::tight(text)))
 }
 
 fn loose(text: impl Into<String>) -> Made {
-    Ok(Some(Text {
-        text: text.into(),
-        tight: false,
-    }))
-}
-
-impl Text {
-    /// The text beside a sign.
-    fn part(&self) -> String {
-        match self.tight {
-            true => self.text.clone(),
-            false => format!("({})", self.text),
-        }
-    }
+    Ok(Some(Text::loose(text)))
 }
 
 type Made = Result<Option<Text>, Infallible>;
@@ -74,10 +51,7 @@ impl<'h> Number<'h> {
     pub(super) fn build(&mut self, expr: &Expr, operands: &[(String, DType)]) -> Option<String> {
         let operands: Vec<(Text, DType)> = operands
             .iter()
-            .map(|(text, dtype)| {
-                let text = text.clone();
-                (Text { text, tight: true }, *dtype)
-            })
+            .map(|(text, dtype)| (Text::tight(text), *dtype))
             .collect();
         let Ok(made) = expr.build(&operands, self);
         made.map(|made| made.text)
@@ -210,16 +184,8 @@ impl ExprBuilder for Number<'_> {
         }
     }
 
-    fn compare(&mut self, direction: Direction, [a, b]: [&Text; 2], _: DType) -> Made {
-        let sign = match direction {
-            Direction::Eq => "==",
-            Direction::Ne => "!=",
-            Direction::Lt => "<",
-            Direction::Le => "<=",
-            Direction::Gt => ">",
-            Direction::Ge => ">=",
-        };
-        loose(format!("{} {sign} {}", a.part(), b.part()))
+    fn compare(&mut self, direction: Direction, operands: [&Text; 2], _: DType) -> Made {
+        Ok(Some(Text::compared(direction, operands)))
     }
 
     fn select(&mut self, [cond, a, b]: [&Text; 3], _: DType) -> Made {
