@@ -491,11 +491,11 @@ pub fn takes_pieces(
         .run
         .filter(|run| LEAST_RUN <= run.elements.saturating_mul(bits));
     let wants_run = reader.runs().any(|wanted| wanted == own);
-    let mixed = pieces
-        .beside
-        .iter()
-        .any(|s| reader.role(s.dim) == Some(own));
-    if wants_run && (run.is_none() || mixed) {
+    let is_own = |s: &&Stride| reader.role(s.dim) == Some(own);
+    let mixed = pieces.beside.iter().any(|s| is_own(&s));
+    // Indices along a loop may be at any positions if each of them has a line of elements.
+    let lines = pieces.beside.iter().any(|s| s.stride == 1 && !is_own(&s));
+    if wants_run && !lines && (run.is_none() || mixed) {
         return Err(format!(
             "{} is in runs that are too short there",
             own.name()

@@ -240,11 +240,14 @@ pub fn takes_pieces(
     let long = pieces
         .run
         .is_some_and(|run| LEAST_RUN <= run.elements.saturating_mul(bits));
-    let beside = &pieces.beside;
-    let apart = beside
+    let (along, across): (Vec<&Stride>, Vec<&Stride>) = pieces
+        .beside
         .iter()
-        .all(|s| access.role(operand, s.dim) != Some(own));
-    let unit = long || beside.iter().any(|s| s.stride == 1);
-    let in_runs = !access.one_run().any(|role| role == own) || (long && apart);
-    unit && in_runs && access.torn(operand, beside).is_none()
+        .partition(|s| access.role(operand, s.dim) == Some(own));
+    let unit = |digits: &[&Stride]| digits.iter().any(|s| s.stride == 1);
+    let in_runs =
+        !access.one_run().any(|role| role == own) || unit(&across) || (long && along.is_empty());
+    (long || unit(&along) || unit(&across))
+        && in_runs
+        && access.torn(operand, &pieces.beside).is_none()
 }
