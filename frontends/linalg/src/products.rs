@@ -30,13 +30,19 @@ where
         };
         let maps = [product.operands[0], product.operands[1], found.ins.len()]
             .map(|i| dims(&found.maps[i]));
-        let [Some(left), Some(right), Some(out)] = maps else {
+        let [Some(mut left), Some(mut right), Some(out)] = maps else {
             return Ok(None);
         };
-        let Some(pair) = self.factors(found, &product)? else {
+        let Some((mut pair, to)) = self.factors(found, &product)? else {
             return Ok(None);
         };
-        Ok(self.contracted(found, pair, [left, right, out]))
+        // The right operand is the one with the innermost dimension of the result, as in a product of matrices.
+        let innermost = out.iter().rfind(|d| left.contains(d) != right.contains(d));
+        if innermost.is_some_and(|d| left.contains(d)) {
+            std::mem::swap(&mut left, &mut right);
+            pair.reverse();
+        }
+        Ok(self.contracted(found, (pair, to), [left, right, out]))
     }
 
     /// The factors of a product, in one element type.

@@ -203,6 +203,28 @@ fn cut_off_texts_do_not_panic() {
 }
 
 #[test]
+fn the_right_operand_of_a_product_has_the_innermost_dimension_of_the_result() {
+    let x = "tensor<2x8x25xf32>";
+    let body = "%w = \"arith.constant\"() <{value = dense<0.5> : tensor<4x8xf32>}> : () -> tensor<4x8xf32>
+        %zero = \"arith.constant\"() <{value = 0.0 : f32}> : () -> f32
+        %b = \"tensor.splat\"(%zero) : (f32) -> tensor<2x4x25xf32>
+        %r = \"linalg.generic\"(%x, %w, %b) <{indexing_maps = [affine_map<(b, n, a, c) -> (b, c, a)>,
+          affine_map<(b, n, a, c) -> (n, c)>, affine_map<(b, n, a, c) -> (b, n, a)>],
+          iterator_types = [#linalg.iterator_type<parallel>, #linalg.iterator_type<parallel>, #linalg.iterator_type<parallel>,
+          #linalg.iterator_type<reduction>], operandSegmentSizes = array<i32: 2, 1>}> ({
+        ^bb0(%i: f32, %f: f32, %o: f32):
+          %p = \"arith.mulf\"(%i, %f) : (f32, f32) -> f32
+          %q = \"arith.addf\"(%o, %p) : (f32, f32) -> f32
+          \"linalg.yield\"(%q) : (f32) -> ()
+        }) : (tensor<2x8x25xf32>, tensor<4x8xf32>, tensor<2x4x25xf32>) -> tensor<2x4x25xf32>";
+    let product = "hbir.dot_general\"(%0, %x) <{lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [1]}>";
+    check(
+        &function(x, "tensor<2x4x25xf32>", body),
+        &["hbir.constant", product, "hbir.transpose"],
+    );
+}
+
+#[test]
 fn printed_forms_are_read_and_named_operations_have_their_bodies() {
     check(
         "func.func @main(%q: tensor<4x5x8xf16>, %k: tensor<4x6x8xf16>) -> tensor<4x5x6xf32> {
