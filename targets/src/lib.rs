@@ -130,6 +130,8 @@ struct File {
     #[serde(default)]
     max_work: Option<Figure<1>>,
     #[serde(default)]
+    alone: Option<u64>,
+    #[serde(default)]
     launch: Option<Figure<0>>,
     #[serde(default)]
     step: Option<Figure<0>>,
@@ -209,6 +211,9 @@ pub struct Target {
     pub cores: Option<u64>,
     /// The most work of a group of operations, as a multiple of the work of its operations apart; at least 1.
     pub max_work: f64,
+    /// The most bytes that a kernel of a single program moves: with one program no transfer overlaps with arithmetic.
+    /// `None` if the file does not limit them.
+    pub alone: Option<u64>,
     /// Seconds to start a kernel.
     pub launch: f64,
     /// Seconds to start a program of a grid after another one.
@@ -508,6 +513,7 @@ impl Target {
             programs: file.programs,
             cores: file.cores.map(|n| n.max(1)),
             max_work: file.max_work.map_or(MAX_WORK, |figure| figure.0),
+            alone: file.alone,
             launch: file.launch.map_or(0.0, |figure| figure.0),
             step: file.step.map_or(0.0, |figure| figure.0),
             generations: file.generations,
@@ -633,16 +639,15 @@ mod tests {
     fn figures_of_time_and_work_are_read_and_refused() {
         let head = "name='t'\nsummary=''\nspelling='order'\n[units]\n";
         let with = |line: &str| Target::parse(&format!("{line}\n{head}"));
-        let target = with("max_work = 1.5\nlaunch = 1e-6\nstep = 2e-7").unwrap();
+        let figures = |line: &str| {
+            let target = with(line).unwrap();
+            (target.max_work, target.launch, target.step, target.alone)
+        };
         assert_eq!(
-            (target.max_work, target.launch, target.step),
-            (1.5, 1e-6, 2e-7)
+            figures("max_work = 1.5\nlaunch = 1e-6\nstep = 2e-7\nalone = 4096"),
+            (1.5, 1e-6, 2e-7, Some(4096))
         );
-        let target = with("").unwrap();
-        assert_eq!(
-            (target.max_work, target.launch, target.step),
-            (1.25, 0.0, 0.0)
-        );
+        assert_eq!(figures(""), (1.25, 0.0, 0.0, None));
         for line in [
             "max_work = 0.9",
             "launch = -1.0",

@@ -7,7 +7,7 @@
 use crate::tile_propagate::bound::{lower_bound, whole};
 use crate::tile_propagate::carry::{Carried, Given, Stuck, carry};
 use crate::tile_propagate::cost::{Cost, bytes_moved, cost, in_turn, work_untiled};
-use crate::tile_propagate::legal::{check, check_order, ends, widen};
+use crate::tile_propagate::legal::{check, check_order, ends, reads_parts, widen};
 use crate::tile_propagate::limits::{ENOUGH_PARALLEL, Limits};
 use crate::tile_propagate::local::{Local, LocalSource};
 use crate::tile_propagate::online::{OnlineCut, online_cut};
@@ -291,6 +291,8 @@ struct Score {
     excess: u64,
     /// True if it does more work than the target allows.
     wasteful: bool,
+    /// True if a single program moves more than the target allows.
+    alone: bool,
     /// The modelled time, without digits that do not count.
     time: u64,
     bytes: u64,
@@ -303,7 +305,7 @@ struct Score {
 
 impl Score {
     fn fits(&self) -> bool {
-        self.excess == 0 && !self.wasteful
+        self.excess == 0 && !self.wasteful && !self.alone
     }
 }
 
@@ -553,6 +555,7 @@ impl Search<'_> {
         Score {
             excess: 0,
             wasteful: false,
+            alone: false,
             time: about(exact),
             bytes: self.aims.bound,
             exact,
@@ -668,6 +671,10 @@ impl Search<'_> {
         let (local, limits) = (self.local, self.limits);
         let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
         let mut axes = axes.to_vec();
+        // A group that grows may cut vectors where the final one does not.
+        if self.aims.thorough && !reads_parts(local, &carried, limits) {
+            return None;
+        }
         widen(local, &mut carried, &grid, limits);
         in_order(local, &carried, &mut axes);
         check(local, &carried, given, &axes, limits).ok()?;
@@ -690,6 +697,7 @@ impl Search<'_> {
 
     fn score(&self, cost: &Cost, grid: &[u64]) -> Score {
         let time = self.limits.deciding(cost.time.total);
+        let programs = grid.iter().fold(1, |a: u64, &n| a.saturating_mul(n));
         Score {
             excess: cost.footprint.saturating_sub(self.limits.memory),
             wasteful: is_wasteful(
@@ -699,10 +707,11 @@ impl Search<'_> {
                 self.limits,
             ),
             time: about(time),
+            alone: !self.limits.shares_out(programs, cost.bytes),
             bytes: cost.bytes,
             exact: time,
             serial: std::cmp::Reverse(cost.parallel.min(self.aims.enough)),
-            programs: grid.iter().fold(1, |a: u64, &n| a.saturating_mul(n)),
+            programs,
             footprint: cost.footprint,
         }
     }

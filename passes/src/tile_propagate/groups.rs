@@ -56,6 +56,9 @@ struct Planned {
     long: bool,
 }
 
+/// The thorough plans of groups, by their spellings.
+type Settled = FastMap<Vec<u32>, Option<Rc<LocalPlan>>>;
+
 /// The sums of what parts of a group cost by themselves.
 #[derive(Default)]
 struct Apart {
@@ -148,16 +151,30 @@ impl<'a> Grow<'a> {
                 self.shift(id);
             }
         }
-        self.settle();
+        let mut known = FastMap::default();
+        for id in 0..self.groups.len() {
+            self.settle(id, &mut known);
+            if self.limits.reads_row_major() {
+                self.trim(id, &mut known);
+            }
+        }
         let mut groups: Vec<Grown> = std::mem::take(&mut self.groups)
             .into_iter()
             .flatten()
+            .filter(|group| self.computes(group))
             .collect();
         groups.sort_by_key(|g| g.places[0]);
         for group in &mut groups {
             group.apart = self.long[group.places[0]];
         }
         groups
+    }
+
+    /// Returns whether a group is worth a kernel. Kernels over row-major arrays that only convert and rearrange would copy:
+    /// the compiler around them chooses the layouts of arrays.
+    fn computes(&self, group: &Grown) -> bool {
+        let mut kinds = group.places.iter().map(|&at| &self.kinds.of[at]);
+        !self.limits.reads_row_major() || kinds.any(|kind| !kind.converts && !kind.rearranges)
     }
 
     /// Joins a group with the groups that it reads, one after the other, while that moves fewer bytes.
@@ -440,20 +457,54 @@ impl<'a> Grow<'a> {
         planned
     }
 
-    /// Plans each remaining group thoroughly.
-    fn settle(&mut self) {
-        let mut known: FastMap<Vec<u32>, Option<Rc<LocalPlan>>> = FastMap::default();
-        for group in self.groups.iter_mut().flatten() {
-            let (local, key) = Local::new(self.func, self.kinds, self.uses, &group.places);
-            let entry = known.entry(key);
-            let plan = entry.or_insert_with(|| {
-                let ops = local.ops.len() as u64;
-                self.effort.allow(MAX_SETTLED.saturating_mul(ops));
-                choose(&local, self.limits, true, &self.effort).map(Rc::new)
-            });
-            if let Some(plan) = plan {
-                group.plan = plan.clone();
-            }
+    /// Plans a group thoroughly.
+    fn settle(&mut self, id: usize, known: &mut Settled) {
+        let places = self.groups[id].as_ref().map(|group| group.places.clone());
+        let plan = places.and_then(|places| self.thorough(&places, known));
+        if let (Some(plan), Some(group)) = (plan, &mut self.groups[id]) {
+            group.plan = plan;
         }
+    }
+
+    /// Leaves those views at the edges of a group outside of it that are row-major on its side alone, unless the plan
+    /// would be worse. Kernels read and write row-major boxes, and the fold proved that the view moves nothing.
+    fn trim(&mut self, id: usize, known: &mut Settled) {
+        while let Some(group) = self.groups[id].as_ref() {
+            let (local, _) = Local::new(self.func, self.kinds, self.uses, &group.places);
+            let ops = group.places.iter().zip(&local.ops);
+            let (views, rest): (Vec<_>, Vec<_>) = ops.partition(|(_, op)| op.is_edge());
+            let places: Vec<usize> = rest.iter().map(|(at, _)| **at).collect();
+            if views.is_empty() || places.is_empty() {
+                return;
+            }
+            let Some(plan) = self.thorough(&places, known) else {
+                return;
+            };
+            let [before, after] = [&group.plan, &plan].map(|plan| {
+                let mut of = Apart::default();
+                of.add(&plan.cost, self.limits);
+                of
+            });
+            if before.time < after.time || before.bytes < after.bytes {
+                return;
+            }
+            views.iter().for_each(|(at, _)| self.of[**at] = None);
+            self.groups[id] = Some(Grown {
+                places,
+                plan,
+                apart: false,
+            });
+        }
+    }
+
+    /// The thorough plan of the operations at these positions. Each distinct spelling is planned once.
+    fn thorough(&self, places: &[usize], known: &mut Settled) -> Option<Rc<LocalPlan>> {
+        let (local, key) = Local::new(self.func, self.kinds, self.uses, places);
+        let plan = known.entry(key).or_insert_with(|| {
+            let ops = local.ops.len() as u64;
+            self.effort.allow(MAX_SETTLED.saturating_mul(ops));
+            choose(&local, self.limits, true, &self.effort).map(Rc::new)
+        });
+        plan.clone()
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::tile_propagate::carry::{Carried, Given, covers};
 use crate::tile_propagate::limits::Limits;
-use crate::tile_propagate::local::{Local, LocalSource};
+use crate::tile_propagate::local::{Local, LocalOp, LocalSource};
 use optc_tile::block::Backend;
-use optc_tile::{Axis, Order, Span, Sum, Tile};
+use optc_tile::{Axis, Order, Span, Steps, Sum, Tile, Tiling};
 use thiserror::Error;
 
 /// Enlarges reads from memory where the needed part is no legal block of the target: first to the next larger block
@@ -36,6 +36,15 @@ pub(crate) fn widen(local: &Local, carried: &mut Carried, grid: &[u64], limits: 
     }
 }
 
+/// Returns whether programs can read the parts that they need of the blocks that [`widen`] enlarges.
+pub(crate) fn reads_parts(local: &Local, carried: &Carried, limits: &Limits) -> bool {
+    let mut inputs = carried.inputs.iter().zip(&local.inputs);
+    inputs.all(|(parts, shape)| {
+        let legal = |tile: &Tile| limits.legal(tile, &shape.dims, shape.bits).is_ok();
+        parts.iter().all(|tile| limits.reads(tile) || legal(tile))
+    })
+}
+
 /// Checks that a carried plan is legal: results that leave the group are covered, sums are complete where they are
 /// read, and blocks keep the target's rules. The error names the first operation or input that breaks a rule.
 pub(crate) fn check(
@@ -53,6 +62,13 @@ pub(crate) fn check(
         if 1 < pieces.len() && online[at] {
             let reason = "it is computed online, and readers need several parts of it".to_owned();
             return Err((Some(at), reason));
+        }
+        if limits.reads_row_major() && op.kind.rearranges {
+            let parts = pieces.iter().zip(&carried.steps[at]);
+            parts
+                .filter_map(|(tiles, steps)| Some((tiles.first()?, steps)))
+                .try_for_each(|(tile, steps)| is_box(op, tile, steps, &grid))
+                .map_err(|reason| (Some(at), reason))?;
         }
         for (r, shape) in op.live_outs() {
             let tiles: Vec<&Tile> = pieces.iter().map(|piece| &piece[r]).collect();
@@ -94,6 +110,22 @@ pub(crate) fn check(
                 .legal(tile, &shape.dims, shape.bits)
                 .map_err(|e| (None, format!("a value from memory in blocks {tile}: {e}")))?;
         }
+    }
+    Ok(())
+}
+
+/// Checks that the elements of a tile are a box of the operand of a reshape or transpose.
+fn is_box(op: &LocalOp, tile: &Tile, steps: &Steps, grid: &[u64]) -> Result<(), String> {
+    let shape = op.kind.operands.first().map(|shape| shape.dims.as_slice());
+    let region = op
+        .kind
+        .domain
+        .operand(0, steps, shape.unwrap_or_default(), grid);
+    let (found, wanted) = (region.tile.elements(), tile.elements());
+    if wanted < found {
+        return Err(format!(
+            "the {wanted} elements of its tile {tile} are no box of its operand, but part of one of {found}"
+        ));
     }
     Ok(())
 }

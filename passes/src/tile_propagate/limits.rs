@@ -25,6 +25,8 @@ pub(crate) struct Limits {
     cores: Option<u64>,
     /// The most work of a group, as a multiple of the work of its operations apart.
     pub(crate) max_work: f64,
+    /// The most bytes that a single program moves.
+    alone: Option<u64>,
     /// Seconds to start a kernel, and a program of its grid.
     pub(crate) launch: f64,
     pub(crate) step: f64,
@@ -71,6 +73,7 @@ impl Limits {
                 .cores
                 .filter(|_| target.programs == Programs::Concurrent),
             max_work: target.max_work,
+            alone: target.alone,
             launch: target.launch,
             step: target.step,
             outer: target.memory.first().map(|level| level.bandwidth),
@@ -80,6 +83,11 @@ impl Limits {
                 .map(|level| (level.bytes.unwrap_or(u64::MAX), level.bandwidth)),
             target: target.clone(),
         }
+    }
+
+    /// True if this many programs may move these bytes: a single one moves only so many.
+    pub(crate) fn shares_out(&self, programs: u64, bytes: u64) -> bool {
+        programs != 1 || self.alone.is_none_or(|most| bytes <= most)
     }
 
     /// The time of a plan as far as it decides: 0 for a target that does not state what a step of a grid takes. Without
@@ -124,6 +132,29 @@ impl Limits {
     pub(crate) fn whole(&self, shape: &[u64]) -> Tile {
         let span = |&n: &u64| Span::whole(self.rounded(n));
         Tile(shape.iter().map(span).collect())
+    }
+
+    /// Returns whether kernels read and write boxes of row-major values alone, whatever the layouts are.
+    pub(crate) fn reads_row_major(&self) -> bool {
+        matches!(self.backend, Some(Backend::Tpu(_)))
+    }
+
+    /// Returns whether a program can read this part of a larger block. A TPU reads lanes and rows at places that depend on
+    /// the program only from whole vectors on, but for single rows.
+    pub(crate) fn reads(&self, part: &Tile) -> bool {
+        let (rows, lanes) = self.padding;
+        let whole = |span: &Span, unit: u64| {
+            let (step, least) = span.start.steps();
+            let unit = i64::try_from(unit).unwrap_or(i64::MAX);
+            step == 0 || (step % unit == 0 && least % unit == 0)
+        };
+        let (last, lead) = match part.0.as_slice() {
+            [lead @ .., last] => (last, lead),
+            [] => return true,
+        };
+        let row = lead.last();
+        !self.reads_row_major()
+            || (whole(last, lanes) && row.is_none_or(|row| row.extent == 1 || whole(row, rows)))
     }
 
     /// The bytes of a tile of a value on chip, in elements of this width, with the target's padding: in the value's

@@ -3,6 +3,7 @@
 use crate::tile_propagate::stored::{Stored, bytes_of};
 use optc_check::roofline::Arithmetic;
 use optc_ir::analysis::{self, Order};
+use optc_ir::entity::SideTable;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::iteration_domain_of;
 use optc_ir::{Func, Op, OpRef, Registry, Structure, TensorType, Traffic, Type, Value};
@@ -22,6 +23,8 @@ pub(crate) struct Kind {
     pub(crate) results: Vec<Shape>,
     /// True if it moves nothing by itself: its result is the operand under another name.
     pub(crate) free: bool,
+    /// True if each element of its result is one element of its operand, at another index.
+    pub(crate) rearranges: bool,
     /// For each operand, whether the results are proportional to it.
     pub(crate) proportional: Vec<bool>,
     /// True if it changes a layout and nothing else.
@@ -81,6 +84,11 @@ impl Shape {
         })
     }
 
+    /// Returns whether it is row-major, dimensions of one element aside.
+    fn is_plain(&self) -> bool {
+        self.stored.is_plain_in(&self.dims)
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         bytes_of(&self.dims, self.bits)
     }
@@ -95,20 +103,63 @@ impl Kinds {
     pub(crate) fn of(func: &Func, registry: &Registry, target: &Target) -> Kinds {
         let mut known: FastMap<String, Rc<Kind>> = FastMap::default();
         let mut of = Vec::with_capacity(func.body.len());
+        let mut origins = SideTable::new(Origin::Given);
         for &op in &func.body {
             let data = &func.ops[op];
+            let own = Origin::of(func, op, registry, &origins);
+            for &result in &data.results {
+                origins[result] = own;
+            }
             let types =
                 |values: &[Value]| -> Vec<&Type> { values.iter().map(|&v| func.ty(v)).collect() };
             let (operands, results) = (types(&data.operands), types(&data.results));
-            let key = format!("{}{:?}{operands:?}{results:?}", data.name, data.props);
+            let moved = own == Origin::Made && is_transposition(&func.op_ref(op), registry);
+            let key = format!(
+                "{}{:?}{operands:?}{results:?}{moved}",
+                data.name, data.props
+            );
             let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
-            let kind = known
-                .entry(key)
-                .or_insert_with(|| Rc::new(kind_of(func, op, registry, target, next)));
+            let kind = known.entry(key).or_insert_with(|| {
+                let kind = kind_of(func, op, registry, target, next);
+                let fits = kind.fits && !moved;
+                Rc::new(Kind { fits, ..kind })
+            });
             of.push(kind.clone());
         }
         Kinds { of }
     }
+}
+
+/// The origin of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    /// A constant, or another name for one.
+    Stored,
+    /// Computed from constants alone. It is made once, and kernels read it in the order that they need.
+    Made,
+    /// Computed from what the program is given.
+    Given,
+}
+
+impl Origin {
+    fn of(func: &Func, op: Op, registry: &Registry, known: &SideTable<Value, Origin>) -> Origin {
+        let (data, op_ref) = (&func.ops[op], func.op_ref(op));
+        if !registry.effect(&op_ref).is_pure() {
+            return Origin::Given;
+        }
+        let operands = data.operands.iter().map(|&v| known[v]).max();
+        match operands {
+            None => Origin::Stored,
+            Some(Origin::Stored) if registry.rearrangement(&op_ref).is_err() => Origin::Made,
+            Some(origin) => origin,
+        }
+    }
+}
+
+/// Returns whether an operation transposes its operand.
+fn is_transposition(op: &OpRef<'_>, registry: &Registry) -> bool {
+    let dims = registry.rearrangement(op);
+    dims.is_ok_and(|dims| !dims.perm.is_sorted())
 }
 
 /// Returns whether kernels have the element types of all operands and results.
@@ -136,7 +187,8 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, target: &Target, id: u32) -
         && !data.operands.is_empty();
     let has_kernel = target.row(family).is_none_or(|row| row.outside.is_empty());
     let fits = known && has_kernel && has_types(&op_ref, target);
-    let renames = family == "slice" || registry.rearrangement(&op_ref).is_ok();
+    let rearranges = registry.rearrangement(&op_ref).is_ok();
+    let renames = family == "slice" || rearranges;
     let traffic = decl.map(|d| d.traffic(&op_ref));
     let view = renames && traffic == Some(Traffic::None);
     let element = |ty: Option<&&Type>| ty.and_then(|ty| ty.as_tensor()).map(|ty| ty.dtype);
@@ -157,6 +209,7 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, target: &Target, id: u32) -
         operands: operands.unwrap_or_default(),
         results: results.unwrap_or_default(),
         free: view,
+        rearranges,
         proportional: (0..data.operands.len())
             .map(|i| registry.is_proportional(&op_ref, i))
             .collect(),
@@ -202,6 +255,16 @@ impl LocalOp {
     pub(crate) fn live_outs(&self) -> impl Iterator<Item = (usize, &Shape)> {
         let results = self.kind.results.iter().enumerate();
         results.filter(|(r, _)| self.live_out[*r])
+    }
+
+    /// Returns whether it is a view at the edge of the group that is row-major on the side of the group alone.
+    pub(crate) fn is_edge(&self) -> bool {
+        let is_plain = |shapes: &[Shape]| shapes.iter().all(Shape::is_plain);
+        let plain = (is_plain(&self.kind.operands), is_plain(&self.kind.results));
+        let outside = |source: &LocalSource| matches!(source, LocalSource::Outside(_));
+        let leads = self.operands.iter().all(outside);
+        let ends = !self.used.contains(&true);
+        self.kind.free && ((leads && plain == (false, true)) || (ends && plain == (true, false)))
     }
 }
 

@@ -60,6 +60,14 @@ impl Stored {
             .all(|(at, dim, div)| at == dim && div == 1)
     }
 
+    /// Returns whether the order is that of the dimensions with more than one element.
+    pub(crate) fn is_plain_in(&self, dims: &[u64]) -> bool {
+        let long = |d: usize| dims.get(d).is_some_and(|&n| 1 < n);
+        let own = self.digits.iter().filter(|digit| long(digit.dim));
+        let own = own.map(|digit| (digit.dim, digit.div.max(1)));
+        own.eq((0..dims.len()).filter(|&d| long(d)).map(|d| (d, 1)))
+    }
+
     /// The extents of a tile in positions, major to minor.
     fn extents(&self, tile: &Tile, grid: &[u64]) -> Vec<u64> {
         let mut out = vec![1; self.digits.len()];
