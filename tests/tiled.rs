@@ -420,8 +420,19 @@ fn plans_become_the_same_kernels() {
 /// The Triton kernels of whole blocks; they are compiled and run in Triton's interpreter outside of cargo.
 #[test]
 fn blocks_become_the_same_triton_kernels() {
+    blocks_become_the_same("triton", "triton");
+}
+
+/// The Pallas kernels of the same blocks; both stages of a TPU's compiler take them outside of cargo.
+#[test]
+fn blocks_become_the_same_pallas_kernels() {
+    blocks_become_the_same("tpu", "pallas");
+}
+
+/// Compares the modules of whole blocks, planned for a target and written in a format, with their snapshots.
+fn blocks_become_the_same(target: &str, format: &str) {
     let mut settings = insta::Settings::new();
-    settings.set_snapshot_path(root().join("snapshots/triton"));
+    settings.set_snapshot_path(root().join("snapshots").join(format));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     let cases = root().join("tests/cases/lowering/triton");
@@ -437,9 +448,9 @@ fn blocks_become_the_same_triton_kernels() {
         };
         let args = [
             "optc".into(),
-            "--target=triton".into(),
+            format!("--target={target}").into(),
             "--pass=inline,canonicalize,view-fold,tile-propagate".into(),
-            "--emit=triton".into(),
+            format!("--emit={format}").into(),
             block.clone(),
         ];
         let status = Main::default().call(args, &mut streams);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The kernels that optc writes for a TPU get through both stages of their compiler, on a machine without a TPU.
 
-usage: python mosaic.py OPTC [--expect-refused=N] [FILE.onnx | FILE.ir ...]
+usage: python mosaic.py OPTC [--expect-refused=N] [--figures] [FILE.onnx | FILE.ir | FILE.mlir ...]
 
 Without files: the models of tests/models and the attention blocks of tests/cases.  Each program is planned (`inline,
 canonicalize,view-fold,tile-propagate`, target tpu) and written as Pallas.  JAX lowers each kernel for a TPU (stage one), and
@@ -10,12 +10,14 @@ Mosaic's passes give its vectors layouts (stage two): jax 0.8.0 with jaxlib 0.8.
 
 Prints for each program the number of kernels, of those that pass, and the share of the operations of products (two for each
 multiplication and addition) that they hold; then each refusal with its kernel.  Any refusal fails, also
-`NotImplementedError` and a crash of the compiler, beyond the number that is expected.  Each kernel is compiled in a process
+`NotImplementedError` and a crash of the compiler, beyond the number that is expected.  With `--figures` also, for each
+kernel, the bytes of its blocks and the operations on vector registers of one program after stage two, by kind.  Each kernel is compiled in a process
 of its own.
 """
 import collections
 import hashlib
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -27,7 +29,7 @@ import jax
 import numpy as np
 from jax._src import tpu_custom_call
 from jax.experimental import pallas as pl
-from jaxlib.mlir import passmanager
+from jaxlib.mlir import ir, passmanager
 from jaxlib.mosaic.python import tpu as dialect
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -45,6 +47,20 @@ STAGE_TWO = [
     f"func.func(tpu-apply-vector-layout{{{LANES} {GENERATION} mxu-contracting-size=128 mxu-noncontracting-size=128 "
     "max-sublanes-in-scratch=72 vmem-banks=16 max-shuffle-sublane-offset=-1})",
 ]
+# Kinds of operations on vector registers, of 8 rows of 128 lanes, after stage two. What is rearranged moves between rows or
+# lanes; casts of registers (`bitcast_vreg`) and lists of them (`roll_vectors`) are no instructions.
+KINDS = {
+    "products": ["tpu.matmul"],
+    "loads": ["tpu.load", "tpu.strided_load"],
+    "stores": ["tpu.store", "tpu.strided_store"],
+    "rearranged": ["tpu.rotate", "tpu.dynamic_rotate", "tpu.transpose", "tpu.gather", "tpu.dynamic_gather", "tpu.shuffled_load",
+                   "tpu.shuffled_store", "tpu.relayout"],
+    "reductions": ["tpu.all_reduce"],
+    "none": ["arith.constant", "arith.index_cast", "tpu.bitcast_vreg", "tpu.bitcast", "tpu.roll_vectors", "tpu.unroll_vectors",
+             "tpu.create_mask", "tpu.memref_slice", "tpu.erase_memref_layout", "tpu.reinterpret_cast", "func.func",
+             "func.return", "builtin.module", "scf.if", "scf.for", "scf.yield"],
+}
+FIGURES = ["products", "loads", "stores", "arithmetic", "reductions", "rearranged"]
 
 
 class Refused(Exception):
@@ -62,14 +78,23 @@ def vectors(module):
             except Exception as error:  # MLIR's errors have no class of their own
                 lines = [line for line in str(error).splitlines() if "error" in line or "'" in line]
                 raise Refused(re.split(r"\)+: ", (lines or [str(error)])[0].strip())[-1][-160:]) from None
+        names = collections.Counter()
+        op.walk(lambda inner: names.update([inner.name]) or ir.WalkResult.ADVANCE)
+        kinds = {name: kind for kind, group in KINDS.items() for name in group}
+        found = collections.Counter()
+        for name, count in names.items():
+            found[kinds.get(name) or ("arithmetic" if name.startswith(("arith.", "math.")) else "other")] += count
+        return found
 
 
-def refusal(call, shapes):
-    """The reason why a kernel is refused; None if both stages take it."""
+def refusal(call, shapes, found=None):
+    """The reason why a kernel is refused; None if both stages take it.  Counts kinds of operations into `found`."""
     real = tpu_custom_call._lower_mosaic_module_to_asm
 
     def hooked(module, **options):
-        vectors(module)
+        counts = vectors(module)
+        if found is not None:
+            found.update(counts)
         return real(module, **options)
 
     tpu_custom_call._lower_mosaic_module_to_asm = hooked
@@ -86,22 +111,24 @@ def refusal(call, shapes):
 
 
 def apart(call, shapes):
-    """`refusal` in a process of its own: a compiler that aborts ends no more than it."""
+    """`refusal` in a process of its own: a compiler that aborts ends no more than it.  Also the counts of operations."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         import signal
         signal.alarm(SECONDS)
-        os.write(write, (refusal(call, shapes) or "none").encode()[:4000])
+        found = collections.Counter()
+        why = refusal(call, shapes, found)
+        os.write(write, json.dumps([why and why[:2000], found]).encode())
         os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         text = pipe.read().decode()
     os.waitpid(child, 0)
     if not text:
-        return f"the compiler aborted, or took over {SECONDS} s"
-    return None if text == "none" else text
+        return f"the compiler aborted, or took over {SECONDS} s", {}
+    return json.loads(text)
 
 
 def operations(jaxpr):
@@ -140,6 +167,13 @@ def kernel_calls(jaxpr):
             yield from kernel_calls(inner)
 
 
+def held(eqn):
+    """Bytes of the blocks of a program of a kernel."""
+    blocks = eqn.params["grid_mapping"].block_mappings
+    return sum(int(np.prod([getattr(n, "block_size", n) or 1 for n in block.block_shape], dtype=np.int64)) *
+               block.block_aval.dtype.itemsize for block in blocks)
+
+
 def arguments(optc, path, names):
     """The shapes of a program's arguments, as optc prints them."""
     done = subprocess.run([optc, "--pass=", str(path)], capture_output=True, text=True, check=True)
@@ -155,7 +189,7 @@ def arguments(optc, path, names):
     return shapes
 
 
-def judge(optc, path, known):
+def judge(optc, path, known, printed=False):
     """Prints the share of a program that is in kernels that both stages take; the refusals."""
     with tempfile.TemporaryDirectory() as folder:
         written = pathlib.Path(folder) / "model.py"
@@ -184,7 +218,7 @@ def judge(optc, path, known):
         outside = operations(jax.make_jaxpr(lambda *a: module.main(*a, interpret=False))(*shapes).jaxpr)
     finally:
         pl.pallas_call = real
-    inner, taken, refused = 0, 0, []
+    inner, taken, refused, figures = 0, 0, [], []
     for name, call, given in calls:
         text = jax.make_jaxpr(call)(*given)
         [eqn] = kernel_calls(text.jaxpr)
@@ -194,30 +228,35 @@ def judge(optc, path, known):
         key = hashlib.sha256(re.sub(rf"{name}|[\w./-]*model\.py:\d+|0x[0-9a-f]+", "", str(text)).encode()).hexdigest()
         if key not in known:
             known[key] = apart(call, given)
-        if known[key] is None:
+        why, found = known[key]
+        figures += [f"    {name}: {programs} programs, blocks of {held(eqn)} bytes; "
+                    + ", ".join(f"{found.get(kind, 0)} {kind}" for kind in FIGURES)] if why is None else []
+        if why is None:
             taken += own
         else:
-            refused.append(f"{path.name} {name}: {known[key]}")
+            refused.append(f"{path.name} {name}: {why}")
     whole = max(inner + outside, 1)
     good = len(calls) - len(refused)
     print(f"{path.name}: {good} of {len(calls)} kernels pass, {taken / whole:.1%} of {whole / 1e9:.2f} GFLOP"
-          f" ({len(without)} groups without a kernel)", flush=True)
+          f" ({len(without)} groups without a kernel)", *(figures if printed else []), sep="\n", flush=True)
     return refused, collections.Counter(without), (len(calls), taken, inner + outside)
 
 
 def main():
     sys.setrecursionlimit(20_000)
-    optc, expected, files = sys.argv[1], 0, []
+    optc, expected, figures, files = sys.argv[1], 0, False, []
     for arg in sys.argv[2:]:
         if arg.startswith("--expect-refused="):
             expected = int(arg.removeprefix("--expect-refused="))
+        elif arg == "--figures":
+            figures = True
         else:
             files.append(pathlib.Path(arg))
     groups = ROOT / "tests/cases/passes/tile-propagate/groups"
     blocks = [groups / f"{name}.ir" for name in BLOCKS]
     known, refused, without, sums = {}, [], collections.Counter(), np.zeros(3, np.int64)
     for path in files or sorted((ROOT / "tests/models").glob("*.onnx")) + blocks:
-        own, missing, counts = judge(optc, path, known)
+        own, missing, counts = judge(optc, path, known, figures)
         refused += own
         without += missing
         sums += counts

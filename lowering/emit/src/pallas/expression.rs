@@ -3,13 +3,13 @@
 use super::cx::Reason;
 use super::form::Site;
 use super::member::{Member, padded};
-use super::movement::slices;
+use super::movement::{pad_value, slices};
 use super::ops::write;
 use super::rearrange::rearrangement_of_tile;
-use super::words::tuple;
+use super::words::{dtype, tuple};
 use super::writer::Writer;
 use optc_ir::{AttrDict, Attributes, DType, Dim, OpDecl, OpRef, Operation, Type};
-use optc_ops::{Broadcast, Concat, Conv, Iota, Slice, Split, Subview};
+use optc_ops::{Broadcast, Concat, Conv, Iota, Pad, PadAmounts, PadMode, Slice, Split, Subview};
 use optc_tile::Tile;
 
 impl Writer<'_> {
@@ -112,6 +112,11 @@ impl Writer<'_> {
         {
             return Ok(vec![text]);
         }
+        if let Some(pad) = cx.typed::<Pad>(member.schedule.op)
+            && let Some(text) = self.padded_part(member, &pad, &args[0])?
+        {
+            return Ok(vec![text]);
+        }
         if member.operands.iter().any(|o| o.absent) {
             return Err("its part of an operand is empty in some program".to_owned());
         }
@@ -209,6 +214,52 @@ impl Writer<'_> {
                 )))
             }
         }
+    }
+
+    /// A part of a pad that is cut along dimensions that are padded: the elements of these are the value of the pad
+    /// where they lie outside of the operand. None where no such dimension is cut.
+    fn padded_part(
+        &mut self,
+        member: &Member<'_>,
+        pad: &Pad,
+        x: &str,
+    ) -> Result<Option<String>, Reason> {
+        let cx = self.cx;
+        let data = &cx.func.ops[member.schedule.op];
+        let amounts = pad.amounts(&cx.func.op_ref(member.schedule.op));
+        let PadAmounts { mut low, mut high } = amounts.map_err(|e| e.message)?;
+        let (to, operand) = (&member.part.results[0], &member.operands[0]);
+        let (from, (shape, element)) = (cx.shape(operand.value)?, cx.array(data.results[0])?);
+        let is_cut = |d: &usize| (low[*d], high[*d]) != (0, 0) && !to.0[*d].is_whole(shape[*d]);
+        let cut: Vec<usize> = (0..shape.len()).filter(is_cut).collect();
+        if cut.is_empty() {
+            return Ok(None);
+        }
+        let same = |&d: &usize| to.0[d].extent == operand.tile.0[d].extent;
+        if pad.mode != PadMode::Constant || operand.absent || !cut.iter().all(same) {
+            return Err("a part of its border is of other elements than its tile".to_owned());
+        }
+        let value = pad_value(pad, element).ok_or("it has no form on a tile yet")?;
+        let mut dims = Vec::with_capacity(cut.len());
+        for &d in &cut {
+            let start = self.python(&operand.tile.0[d].start);
+            dims.push(tuple([d.to_string(), start, from[d].to_string()]));
+            (low[d], high[d]) = (0, 0);
+        }
+        self.helpers.insert("_inside");
+        let text = format!("_inside({x}, {value}, {})", dims.join(", "));
+        let config: Vec<String> = low
+            .iter()
+            .zip(&high)
+            .map(|(a, b)| tuple([*a, *b, 0]))
+            .collect();
+        Ok(Some(match low.iter().chain(&high).all(|&n| n == 0) {
+            true => text,
+            false => {
+                let (config, element) = (tuple(config), dtype(element));
+                format!("lax.pad({text}, jnp.asarray({value}, {element}), {config})")
+            }
+        }))
     }
 
     /// Returns whether the operation on its tiles gives the tiles of its results.

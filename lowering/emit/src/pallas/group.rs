@@ -166,7 +166,9 @@ impl Writer<'_> {
             match &output.tile {
                 None => lines.extend(self.stores(output, part, &text)?),
                 Some(tile) if tile.0.is_empty() => {
-                    lines.push(format!("{}[0, 0] = {text}", output.name));
+                    // Vector memory takes no scalars.
+                    let one = format!("jnp.broadcast_to({text}, (1, 1))");
+                    lines.push(format!("{}[...] = {one}", output.name));
                 }
                 Some(tile) if tile.0.len() == 1 => {
                     lines.push(format!("{}[0, :] = {text}", output.name));

@@ -159,16 +159,37 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
     (
         "_dot",
         r#"def _dot(a, b, dims, **sums):
-    """A product with at most one batch dimension, as a matrix unit takes it; leading batch dimensions are merged."""
+    """A product with at most one batch dimension, as a matrix unit takes it: batch dimensions are merged, matrices of
+    several dimensions of columns lie side by side, and of several contracted dimensions all but the last are added up."""
     (lhs, rhs), (lhs_batch, rhs_batch) = dims
-    lead = len(lhs_batch)
-    if lead < 2 or lhs_batch != tuple(range(lead)) or rhs_batch != lhs_batch:
+    used = ((a, lhs + lhs_batch), (b, rhs + rhs_batch))
+    rows, columns = (tuple(d for d in range(x.ndim) if d not in others) for x, others in used)
+    if not (rows and columns and lhs):
         return lax.dot_general(a, b, dims, **sums)
-    batch, count = a.shape[:lead], math.prod(a.shape[:lead])
-    a, b = a.reshape((count,) + a.shape[lead:]), b.reshape((count,) + b.shape[lead:])
-    lhs, rhs = (tuple(d - lead + 1 for d in all) for all in (lhs, rhs))
-    y = lax.dot_general(a, b, ((lhs, rhs), ((0,), (0,))), **sums)
-    return y.reshape(batch + y.shape[1:])
+
+    def turned(x, *parts):
+        perm = tuple(d for part in parts for d in part if x.shape[d] != 1)
+        kept = tuple(sorted(perm))
+        x = x.reshape(tuple(x.shape[d] for d in kept))
+        return x if perm == kept else jnp.transpose(x, tuple(kept.index(d) for d in perm))
+
+    batch, outer, rest = (tuple(a.shape[d] for d in part) for part in (lhs_batch, lhs[:-1], rows))
+    side, terms, lanes = tuple(b.shape[d] for d in columns[:-1]), b.shape[rhs[-1]], b.shape[columns[-1]]
+    count = math.prod(batch + outer)
+    a = turned(a, lhs_batch, lhs[:-1], rows, lhs[-1:]).reshape(count, math.prod(rest), terms)
+    if not side and rhs[-1] == b.ndim - 1:
+        b = turned(b, rhs_batch, rhs[:-1], columns, rhs[-1:]).reshape(count, lanes, terms)
+        y = lax.dot_general(a, b, (((2,), (2,)), ((0,), (0,))), **sums)
+    else:
+        b = turned(b, rhs_batch, rhs[:-1], columns[:-1], rhs[-1:], columns[-1:])
+        b = _merge_lanes(b.reshape(count, math.prod(side), terms, lanes)) if side else b.reshape(count, terms, lanes)
+        y = lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,))), **sums)
+    if outer:
+        y = jnp.sum(y.reshape(math.prod(batch), math.prod(outer), *y.shape[1:]), axis=1)
+    if side:
+        y = _split_lanes(y, lanes).reshape(math.prod(batch), math.prod(side), math.prod(rest), lanes)
+        y = turned(y, (0, 2, 1, 3))
+    return y.reshape(batch + rest + side + (lanes,))
 "#,
     ),
     (

@@ -3,11 +3,26 @@
 use super::words::tuple;
 use optc_tile::{Expr, Span, Tile};
 
-/// An expression over the grid indices, in Python.
+/// An expression over the grid indices, in Python. Divisors are typed: with 64-bit types, JAX takes a plain number for
+/// 64 bits there, which a kernel has not.
 pub(super) fn python(expr: &Expr) -> String {
-    expr.to_string()
-        .replace("floordiv", "//")
-        .replace(" mod ", " % ")
+    let text = expr.to_string();
+    let mut words = text.split(' ');
+    let mut out: Vec<String> = Vec::new();
+    while let Some(word) = words.next() {
+        let sign = match word {
+            "floordiv" => "//",
+            "mod" => "%",
+            _ => {
+                out.push(word.to_owned());
+                continue;
+            }
+        };
+        let divisor = words.next().unwrap_or_default();
+        let (number, rest) = divisor.split_at(divisor.find(')').unwrap_or(divisor.len()));
+        out.push(format!("{sign} np.int32({number}){rest}"));
+    }
+    out.join(" ")
 }
 
 /// The block index of a span, if the span is a block in every program.

@@ -2,7 +2,7 @@
 
 use super::form::{Form, pairs};
 use super::words::{dtype, element, float, tuple};
-use optc_ir::{Dim, Operation};
+use optc_ir::{DType, Dim, Operation};
 use optc_ops::{
     Concat, Gather, GatherElements, GatherNd, Iota, OneHot, Pad, PadAmounts, PadMode, PadValue,
     ScatterElements, ScatterNd, ScatterReduction, Slice, SlicePart, Split, Subview, Tile, TopK,
@@ -15,6 +15,14 @@ struct Range {
     count: i64,
     stride: i64,
     size: i64,
+}
+
+/// The value that a pad writes, in Python.
+pub(super) fn pad_value(pad: &Pad, to: DType) -> Option<String> {
+    match pad.value {
+        PadValue::Float(value) if to.is_float() => Some(float(value)),
+        value => element(&value.element(to), 0),
+    }
 }
 
 impl Range {
@@ -56,6 +64,16 @@ pub(super) fn slices(x: &str, sizes: &[i64], axis: usize) -> Vec<String> {
         text
     };
     sizes.iter().map(part).collect()
+}
+
+/// Eight equal rows of a tile of these sizes in place of a single one, if a part of it begins at another lane than the
+/// first. Mosaic does not repeat such a part of a single row; eight rows are its tile.
+pub(super) fn eight_rows(x: &str, sizes: &[i64], start: i64) -> Option<String> {
+    let [lead @ .., 1, lanes] = sizes else {
+        return None;
+    };
+    let eight = tuple(lead.iter().chain([&8, lanes]));
+    (start != 0).then(|| format!("jnp.broadcast_to({x}, {eight})"))
 }
 
 impl Form<'_> {
@@ -119,6 +137,12 @@ impl Form<'_> {
                 x = format!("{strided}({x}, {d}, {start}, {count}, {stride})");
                 *range = Range::whole(count);
             }
+        }
+        let sizes: Vec<i64> = ranges.iter().map(|range| range.size).collect();
+        if let (true, [.., row, lanes]) = (self.site.tile, &mut ranges[..])
+            && let Some(rows) = eight_rows(&x, &sizes, lanes.start)
+        {
+            (x, row.size) = (rows, 8);
         }
         let texts: Vec<String> = ranges.iter().map(Range::text).collect();
         if texts.iter().all(|text| text == ":") {
@@ -191,10 +215,7 @@ impl Form<'_> {
             }
             return Some(format!("jnp.pad({x}, {amounts}, mode=\"{mode}\")"));
         }
-        let value = match pad.value {
-            PadValue::Float(value) if to.is_float() => float(value),
-            value => element(&value.element(to), 0)?,
-        };
+        let value = pad_value(&pad, to)?;
         let config = low.iter().zip(&high).map(|(a, b)| tuple([*a, *b, 0]));
         let (config, to) = (tuple(config), dtype(to));
         Some(format!(

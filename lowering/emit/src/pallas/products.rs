@@ -51,8 +51,17 @@ impl Form<'_> {
     pub(super) fn dot_general(&mut self) -> Option<String> {
         let (sums, back) = self.sums()?;
         let pairing = self.typed::<DotGeneral>()?.pairing(self.op()).ok()?;
-        let function = match self.site.tile {
-            true => self.helper("_dot"),
+        let batch = [&pairing.lhs_batch, &pairing.rhs_batch];
+        let contracted = pairing.rhs_contract.len();
+        let columns = self.operand(1)?.rank() - contracted - batch[1].len();
+        let is_plain = batch.iter().all(|dims| matches!(&dims[..], [] | [0]));
+        let function = match self.site.tile && !(is_plain && contracted == 1 && columns == 1) {
+            true if columns < 2 => self.helper("_dot"),
+            true => {
+                self.helper("_merge_lanes");
+                self.helper("_split_lanes");
+                self.helper("_dot")
+            }
             false => "lax.dot_general",
         };
         let dims = format!(

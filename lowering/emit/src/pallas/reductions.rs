@@ -11,13 +11,24 @@ use optc_ops::{
 impl Form<'_> {
     pub(super) fn reduce(&mut self) -> Option<String> {
         let reduce = self.typed::<Reduce>()?;
-        let (x, to) = (self.arg(0)?.to_owned(), self.ty()?.dtype);
+        let x = self.arg(0)?.to_owned();
+        let truths = self.ty()?.dtype.is_bool();
+        if self.site.tile && truths && matches!(reduce.kind, ReduceKind::Max | ReduceKind::Min) {
+            // A compiler of kernels reduces numbers alone.
+            let all = self.reduction(&format!("{x}.astype(jnp.int32)"), &reduce)?;
+            return Some(format!("({all} != 0)"));
+        }
+        self.reduction(&x, &reduce)
+    }
+
+    fn reduction(&mut self, x: &str, reduce: &Reduce) -> Option<String> {
+        let to = self.ty()?.dtype;
         let axes = reduce.reduced(self.op()).ok()?;
         let product = reduce.kind == ReduceKind::Prod && !axes.is_empty();
         if self.site.tile && (1 < axes.len() || product) {
-            return self.reduce_in_turn(&x, &reduce, &axes);
+            return self.reduce_in_turn(x, reduce, &axes);
         }
-        let (x, axes) = (&*x, tuple(axes));
+        let axes = tuple(axes);
         let keep = keeping(reduce.keepdims);
         let sum = |x: &str| {
             let (wide, narrow) = (wide(to), dtype(to));

@@ -3,6 +3,7 @@
 use super::cx::{Cx, Reason};
 use super::index::python;
 use super::member::{Member, Operand};
+use super::movement::eight_rows;
 use super::words::{Names, dtype, tuple};
 use optc_ir::{DType, Value};
 use optc_tile::{Expr, GroupSchedule, Tile};
@@ -214,7 +215,7 @@ impl<'a> Writer<'a> {
         let mut starts = Vec::with_capacity(shape.len());
         let mut ends = Vec::with_capacity(shape.len());
         let mut held = Vec::with_capacity(shape.len());
-        let (mut all, mut fixed) = (true, true);
+        let (mut all, mut fixed, mut first_lane) = (true, true, 0);
         let mut name = name.to_owned();
         for (d, (have, need)) in have.0.iter().zip(&need.0).enumerate() {
             let mut offset = need.start.minus(&have.start);
@@ -241,7 +242,8 @@ impl<'a> Writer<'a> {
             if d + 1 == shape.len() {
                 self.lanes(&offset, room)?;
             }
-            held.push(have.extent + before.unsigned_abs() + behind.unsigned_abs());
+            held.push(have.extent.cast_signed() + before + behind);
+            first_lane = low;
             starts.push(match room {
                 0 => "slice(None)".to_owned(),
                 _ => format!("pl.ds({}, {})", self.python(&offset), need.extent),
@@ -255,6 +257,10 @@ impl<'a> Writer<'a> {
             return Ok(name);
         }
         if fixed {
+            if let Some(rows) = eight_rows(&name, &held, first_lane) {
+                let row = parts.len() - 2;
+                (name, parts[row]) = (rows, "0:1".to_owned());
+            }
             return Ok(format!("{name}[{}]", parts.join(", ")));
         }
         let kept = self.names.fresh("kept");
