@@ -172,14 +172,13 @@ fn older(w: &Writer<'_>, data: &OpData) -> Outcome<Option<Expr>> {
     const X: Expr = Expr::A;
     Ok(match &*data.name {
         Gelu::NAME => {
-            let gate = match w.typed::<Gelu>(data)?.approximate {
-                Approximate::None => (X / SQRT_2).erf(),
+            Some(match w.typed::<Gelu>(data)?.approximate {
+                Approximate::None => X * ((X / SQRT_2).erf() + 1.0) * 0.5,
                 Approximate::Tanh => {
                     let cube = Binary::Pow.of(X, 3.0) * 0.044_715;
-                    ((X + cube) * (2.0 / PI).sqrt()).tanh()
+                    X * 0.5 * (((X + cube) * (2.0 / PI).sqrt()).tanh() + 1.0)
                 }
-            };
-            Some(X * (gate + 1.0) * 0.5)
+            })
         }
         // There may be no `Where`.
         Celu::NAME => {
