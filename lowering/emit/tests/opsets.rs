@@ -278,3 +278,53 @@ fn sizes_are_computed_once() {
     // The limits of the slice, and the shape of both broadcasts.
     assert_eq!(count("Concat"), 2, "{found:?}");
 }
+
+/// An extent is a part of a shape where the version has such, and is read once.
+#[test]
+fn sizes_take_few_operators() {
+    let repeated = program(
+        r#"tensor<?x1xf32, {dims = ["S", 1]}>"#,
+        r#"  %y = "hbir.broadcast"(%x) <{shape = ["S", "S+(3*S+1)//4"]}> : (tensor<?x1xf32, {dims = ["S", 1]}>) -> tensor<?x?xf32, {dims = ["S", "S+(3*S+1)//4"]}>"#,
+        r#"tensor<?x?xf32, {dims = ["S", "S+(3*S+1)//4"]}>"#,
+    );
+    let computed = ["Mul", "Add", "Div", "Concat", "Expand"];
+    assert_eq!(operators(&repeated, 15), [&["Shape"][..], &computed].concat());
+    let older = [&["Shape", "Gather"][..], &computed].concat();
+    assert_eq!(operators(&repeated, 14), older);
+}
+
+/// `Slice` takes the minimum of a bound and the extent itself, and counts from the end.
+#[test]
+fn bounds_of_named_extents_are_written_as_numbers() {
+    let slice = |list: &str, to: &str| {
+        let line = format!(
+            r#"  %y = "hbir.slice"(%x) <{{{list}}}> : (tensor<?xf32, {{dims = ["S"]}}>) -> {to}"#
+        );
+        let made = program(r#"tensor<?xf32, {dims = ["S"]}>"#, &line, to);
+        assert_eq!(operators(&made, 17), ["Slice"], "{list}");
+    };
+    let to = |size: &str| format!(r#"tensor<?xf32, {{dims = ["{size}"]}}>"#);
+    slice(r#"limits = ["min(7,S)"], starts = [0]"#, &to("min(7,S)"));
+    slice(r#"limits = [9223372036854775807], starts = ["min(7,S)"]"#, &to("S-min(7,S)"));
+    slice(r#"limits = ["S-2"], starts = ["S-5"]"#, "tensor<3xf32>");
+    slice(r#"limits = [-1], starts = ["min(7,S-1)"], strides = [-1]"#, &to("min(7,S-1)+1"));
+}
+
+/// onnxruntime makes one operator of a GELU by tanh only if the argument is halved first.
+#[test]
+fn a_gelu_by_tanh_halves_its_argument() {
+    let gelu = program(
+        "tensor<4xf32>",
+        r#"  %y = "hbir.gelu"(%x) <{approximate = "tanh"}> : (tensor<4xf32>) -> tensor<4xf32>"#,
+        "tensor<4xf32>",
+    );
+    let graph = graph(&gelu, 17).unwrap();
+    let by = |name: &str| {
+        let made = graph.node.iter().find(|n| n.output[0] == name);
+        made.map_or("", |n| &n.op_type)
+    };
+    let last = graph.node.last().unwrap();
+    let from: Vec<&str> = last.input.iter().map(|name| by(name)).collect();
+    assert_eq!((&*last.op_type, from), ("Mul", vec!["Mul", "Add"]));
+    assert_eq!(operators(&gelu, 20), ["Gelu"]);
+}

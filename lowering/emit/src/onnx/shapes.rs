@@ -6,6 +6,7 @@
 use super::attrs::{int, ints, text};
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
+use optc_ir::size::Factor;
 use optc_ir::{AttrDict, DType, Dim, OpData, OpRef, Size, Tensor, TensorType, Value};
 use optc_ops::{
     Bound, Broadcast, Concat, DepthToSpace, Flatten, Gather, GatherElements, GatherNd, Iota,
@@ -346,10 +347,41 @@ fn cut_dims(
         };
         if !(zero && end && step == 1) {
             let at = i64::try_from(d).unwrap_or(0);
-            parts.push((at, start.clone(), limit.clone(), step));
+            let n = dim.size();
+            let last = n.as_ref().and_then(|n| n.minus(&Size::constant(1)));
+            let (start, limit) = match step < 0 {
+                true => (short(start, n.as_ref(), last.as_ref()), limit.clone()),
+                false => (short(start, n.as_ref(), n.as_ref()), short(limit, n.as_ref(), n.as_ref())),
+            };
+            parts.push((at, start, limit, step));
         }
     }
     Some(parts)
+}
+
+/// A bound of a dimension of this size as a number, if the operator takes it so: without the minimum with the most that the
+/// bound may be, which the operator takes itself, or counted from the end.
+fn short(bound: &Bound, n: Option<&Size>, most: Option<&Size>) -> Bound {
+    let (Bound::At(size), Some(n), Some(most)) = (bound, n, most) else {
+        return bound.clone();
+    };
+    let number = |size: &Size| Bound::At(Size::constant(size.as_constant().unwrap_or(0)));
+    let from_end = size.minus(n).filter(|d| d.as_constant().is_some_and(|d| d < 0));
+    if let Some(from_end) = from_end
+        && size.as_constant().is_none()
+    {
+        return number(&from_end);
+    }
+    if let [(1, factors)] = &size.terms().collect::<Vec<_>>()[..]
+        && let [Factor::Min(a, b)] = factors[..]
+    {
+        let pairs = [(a, b), (b, a)];
+        let fits = |(own, other): &(&Size, &Size)| *other == most && own.as_constant().is_some_and(|n| 0 <= n);
+        if let Some((own, _)) = pairs.into_iter().find(fits) {
+            return number(own);
+        }
+    }
+    bound.clone()
 }
 
 /// A slice; whole dimensions are left out.
@@ -372,7 +404,7 @@ fn slice(
         Bound::End => Some(i64::MAX),
         Bound::At(size) => {
             let n = size.as_constant().and_then(|n| i64::try_from(n).ok())?;
-            Some(if n < 0 && is_limit { i64::MIN } else { n })
+            Some(if n < 0 && is_limit && step < 0 { i64::MIN } else { n })
         }
     };
     let side = |w: &mut Writer<'_>, is_limit: bool| -> Outcome<String> {
@@ -393,7 +425,7 @@ fn slice(
                 (None, Bound::End) => w.list(&[i64::MAX])?,
             });
         }
-        Ok(w.node("Concat", &names, vec![int("axis", 0)]))
+        Ok(w.joined(names))
     };
     if w.has_attribute("Slice", "starts") {
         let all = |limit: bool| -> Option<Vec<i64>> {

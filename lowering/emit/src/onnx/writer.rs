@@ -131,10 +131,10 @@ pub(super) struct Writer<'a> {
     pub(super) matrices: IndexMap<usize, [u64; 2]>,
     /// The nodes of products of two matrices that could be a `Gemm` too.
     pub(super) matmuls: IndexMap<Value, usize>,
-    /// Computed sizes as tensors of one element, lists of sizes, and shapes of values.
+    /// Computed sizes as tensors of one element, lists of sizes, and shapes of values and their parts.
     sizes: IndexMap<Size, String>,
     lists: IndexMap<Vec<Dim>, String>,
-    shapes: IndexMap<Value, String>,
+    shapes: IndexMap<(Value, Option<usize>), String>,
     /// Dimensions of written values, by their sizes; only sizes that are no sums or products of names.
     extents: IndexMap<Size, (Value, usize)>,
     /// The number of uses of each value.
@@ -830,11 +830,19 @@ impl<'a> Writer<'a> {
                 _ => self.size(dim)?,
             });
         }
-        let made = self.node("Concat", &parts, vec![attrs::int("axis", 0)]);
+        let made = self.joined(parts);
         if nameless == 0 {
             self.lists.insert(dims.to_vec(), made.clone());
         }
         Ok(made)
+    }
+
+    /// A vector made of parts.
+    pub(super) fn joined(&mut self, mut parts: Vec<String>) -> String {
+        match parts.len() {
+            1 => parts.swap_remove(0),
+            _ => self.node("Concat", &parts, vec![attrs::int("axis", 0)]),
+        }
     }
 
     /// A size that is computed from the shapes of the program's inputs, as a tensor of one element.
@@ -882,6 +890,9 @@ impl<'a> Writer<'a> {
             && let [factor] = factors[..]
         {
             return self.factor(size, factor);
+        }
+        if let Some((of, by)) = as_one_quotient(&terms) {
+            return self.factor(size, Factor::Quotient(&of, &by));
         }
         let mut sum: Option<String> = None;
         for (count, factors) in terms {
@@ -995,20 +1006,61 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// An extent of a value.
+    /// An extent of a value, as a tensor of one element: a part of the shape if the opset has such, otherwise an element of it.
     fn extent_of(&mut self, value: Value, at: usize) -> Outcome<String> {
-        let shape = match self.shapes.get(&value) {
-            Some(known) => known.clone(),
-            None => {
-                let of = self.name(value)?;
-                let shape = self.node("Shape", &[&of], vec![]);
-                self.shapes.insert(value, shape.clone());
-                shape
-            }
+        if let Some(known) = self.shapes.get(&(value, Some(at))) {
+            return Ok(known.clone());
+        }
+        let from = i64::try_from(at).unwrap_or(0);
+        let made = if self.has_attribute("Shape", "start") {
+            let of = self.name(value)?;
+            let part = vec![attrs::int("start", from), attrs::int("end", from + 1)];
+            self.node("Shape", &[&of], part)
+        } else {
+            let shape = self.shape_of(value)?;
+            let at = self.list(&[from])?;
+            self.node("Gather", &[&shape, &at], vec![attrs::int("axis", 0)])
         };
-        let at = self.list(&[i64::try_from(at).unwrap_or(0)])?;
-        Ok(self.node("Gather", &[&shape, &at], vec![attrs::int("axis", 0)]))
+        self.shapes.insert((value, Some(at)), made.clone());
+        Ok(made)
     }
+
+    /// The shape of a value.
+    fn shape_of(&mut self, value: Value) -> Outcome<String> {
+        if let Some(known) = self.shapes.get(&(value, None)) {
+            return Ok(known.clone());
+        }
+        let of = self.name(value)?;
+        let made = self.node("Shape", &[&of], vec![]);
+        self.shapes.insert((value, None), made.clone());
+        Ok(made)
+    }
+}
+
+/// The dividend and the divisor of a sum of names and one quotient, if each name is in the dividend too: n + (n + 1) // 2 is
+/// (3 * n + 1) // 2, which takes an operator less.
+fn as_one_quotient(terms: &[(i128, Vec<Factor<'_>>)]) -> Option<(Size, Size)> {
+    let quotient = |(count, factors): &(i128, Vec<Factor<'_>>)| match factors[..] {
+        [Factor::Quotient(of, by)] if *count == 1 => Some((of.clone(), by.clone())),
+        _ => None,
+    };
+    let (of, by) = terms.iter().find_map(quotient)?;
+    let divisor = by.as_constant()?;
+    let has = |name: &Arc<str>| {
+        let mut own = of.terms();
+        own.any(|(_, factors)| matches!(factors[..], [Factor::Name(found)] if found == name))
+    };
+    let mut whole = of.clone();
+    for term in terms.iter().filter(|term| quotient(term).is_none()) {
+        let part = match term.1[..] {
+            [Factor::Name(name)] if has(name) => Size::name(name),
+            _ => return None,
+        };
+        let times = Size::constant(term.0.checked_mul(divisor)?);
+        whole = whole.plus(&part.times(&times)?)?;
+    }
+    let one = terms.iter().filter_map(quotient).count() == 1;
+    (one && 1 < terms.len() && whole.is_at_least(0)).then_some((whole, by))
 }
 
 /// Counts the outer names that a graph inside of a node uses; false if graphs nest too deep.
