@@ -147,6 +147,10 @@ pub(crate) fn apply(
         }
         "Div" if args.float => zip(&first, &second()?, ratio),
         "Mod" if args.float => None,
+        "Mod" if args.fmod => zip(&first, &second()?, |a, b| match a.size() {
+            Some(size) if size.is_at_least(0) => arithmetic("Mod", a, b),
+            _ => Entry::Unknown,
+        }),
         "Add" | "Sub" | "Mul" | "Div" | "Mod" | "And" | "Or" | "Equal" | "Less" | "LessOrEqual"
         | "Greater" | "GreaterOrEqual" => zip(&first, &second()?, |a, b| arithmetic(op_type, a, b)),
         "Max" | "Min" => {
@@ -165,6 +169,8 @@ pub(crate) fn apply(
 pub(crate) struct Args {
     /// True if the inputs are floats; a division then does not round.
     pub(crate) float: bool,
+    /// True if a remainder has the sign of its dividend.
+    pub(crate) fmod: bool,
     /// True if the result has integers for the input's floats.
     pub(crate) rounds: bool,
     /// The number of elements of the result, if it is known.
@@ -232,7 +238,7 @@ fn arithmetic(op_type: &str, a: &Entry, b: &Entry) -> Entry {
             // Integer division rounds toward zero.
             "Div" if x.is_at_least(0) => x.quotient(&y),
             "Div" => zero.minus(&zero.minus(&x).filter(|x| x.is_at_least(0))?.quotient(&y)?),
-            "Mod" if x.is_at_least(0) => x.remainder(&y),
+            "Mod" => x.remainder(&y),
             "Max" => x.maximum(&y),
             "Min" => x.minimum(&y),
             _ => None,
@@ -390,6 +396,7 @@ mod tests {
         check("Div", "-3*S", "2", "-S-(S//2)");
         check("Div", "S-5", "2", "?");
         check("Mod", "S", "7", "S-7*(S//7)");
+        check("Mod", "S-5", "7", "S-7*((S+2)//7)+2");
         check("Min", "S", "S+1", "S");
         check("Equal", "S", "-1", "0");
         check("Equal", "S", "S", "1");

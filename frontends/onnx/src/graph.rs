@@ -1234,6 +1234,7 @@ fn shape_values(cx: &mut NodeCx<'_, '_>) {
     let args = entries::Args {
         float: from,
         rounds: from && !to,
+        fmod: cx.flag("fmod", false),
         elements: elements.filter(|&n| n <= MAX_SIZES),
     };
     if let Some(sizes) = entries::apply(&cx.node.op_type, &inputs, &args) {

@@ -1244,6 +1244,15 @@ fn ends_of_open_extents_are_sliced() {
         assert_eq!(result(&with(0, far)), (String::new(), Dim::named("S")));
         assert_eq!(result(&with(2, far)), ("slice".into(), Dim::named("S-2")));
     }
+    // Backwards, from an element that may lie beyond the last one.
+    let backwards = with(6, i64::MIN).constant(ints("step", &[-1]));
+    let inputs = ["x", "from", "to", "axis", "step"];
+    let backwards = backwards.node(node("Slice", &inputs, &["z"], vec![]));
+    let backwards = backwards.output(value("z", F32, &[D::N(2), D::Open, D::N(4)]));
+    let import = imported(&backwards);
+    let func = main_of(&import);
+    let ty = func.ty(func.results[1]).as_tensor().unwrap();
+    assert_eq!(ty.dims[1], Dim::named("min(6,S-1)+1"));
 }
 
 #[test]

@@ -685,6 +685,15 @@ pub(super) fn axis_bounds(dim: &Dim, start: i64, end: i64, step: i64) -> Result<
         -1 if (start == -1 || last <= start) && end <= first => {
             return Ok(Bounds::of(i64::MAX, -1, -1));
         }
+        // From an element that may lie beyond the last one, down to the first.
+        -1 if 0 <= start && end <= first => {
+            let most = dim.size().and_then(|n| n.minus(&Size::constant(1)));
+            let from = most.and_then(|most| most.minimum(&Size::constant(i128::from(start))));
+            if let Some(from) = from {
+                let start = Entry::from(Some(from));
+                return Ok(Bounds { start, ..Bounds::of(0, -1, -1) });
+            }
+        }
         _ => {}
     }
     symbolic_bounds(dim, &Entry::Int(start), &Entry::Int(end), step)
