@@ -14,6 +14,10 @@ pub const MAX_CHOSEN_ELEMENTS: u64 = 1 << 22;
 /// Sizes that are tried, largest first.
 const SCALES: [u64; 9] = [DEFAULT_SIZE, 64, 32, 16, 8, 4, 3, 2, 1];
 
+/// Sizes of dimensions that are tried beside few samples if the first program runs with none of the others, as one does
+/// that cuts a signal into windows.
+const LONG: [u64; 3] = [512, 4096, 1 << 15];
+
 /// The most elements of all values if the first program runs with none of the sizes within the usual limit.
 const MAX_ELEMENTS_AT_LAST: u64 = MAX_CHOSEN_ELEMENTS << 4;
 
@@ -35,6 +39,7 @@ impl Choices {
     /// - One size is a multiple of another, for programs that halve sizes; once with few samples.
     /// - All sizes are equal, for programs that run only if two sizes are.
     /// - All sizes are 1, for programs that run only if broadcast dimensions have size 1.
+    /// - Sizes are long, with few samples, for programs that cut signals into windows.
     pub(crate) fn new(programs: [(&Module, &Func); 2], given: &Bindings) -> Choices {
         let names = open_names(programs[0].1, given);
         let last = (names.len() as u64).saturating_sub(1);
@@ -52,7 +57,7 @@ impl Choices {
             };
         }
         let step = |scale: u64| (scale / 8).max(1);
-        let leads = leading(programs[0].1, &names);
+        let leads = leading(programs[0].1, &names, 3);
         let ways: [&dyn Fn(u64, u64) -> u64; 5] = [
             &|scale, i| scale + i * step(scale),
             &|scale, i| scale + (last - i) * step(scale),
@@ -92,6 +97,19 @@ impl Choices {
                 }
             }
         }
+        let samples = leading(programs[0].1, &names, 2);
+        for scale in LONG {
+            let sizes = of(&|i| {
+                if samples.contains(&i) {
+                    2
+                } else {
+                    scale + i * step(scale)
+                }
+            });
+            if within(&sizes, scale, MAX_ELEMENTS_AT_LAST) {
+                large.push(sizes);
+            }
+        }
         let mut small = vec![of(&|i| 3 + 2 * i)];
         if 1 < names.len() {
             small.push(of(&|i| 3 + 2 * (last - i)));
@@ -101,11 +119,11 @@ impl Choices {
     }
 }
 
-/// The numbers of the names that are the first of three dimensions or more.
-fn leading(func: &Func, names: &IndexSet<Arc<str>>) -> Vec<u64> {
+/// The numbers of the names that are the first of so many dimensions or more.
+fn leading(func: &Func, names: &IndexSet<Arc<str>>, rank: usize) -> Vec<u64> {
     let types = func.args.iter().filter_map(|&v| func.ty(v).as_tensor());
     let first = types
-        .filter(|ty| 3 <= ty.rank())
+        .filter(|ty| rank <= ty.rank())
         .filter_map(|ty| ty.dims[0].size());
     let at = first.filter_map(|size| names.get_index_of(size.as_name()?));
     at.map(|i| i as u64).collect()
@@ -138,4 +156,29 @@ fn elements(module: &Module, func: &Func, sizes: &Bindings, open: u64) -> u64 {
     let funcs = reachable(module, func);
     let values = funcs.iter().flat_map(|f| f.values.ids().map(|v| f.ty(v)));
     values.map(count).fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optc_interp::find_func;
+    use optc_ir::text::parse;
+
+    /// A window of hundreds of samples needs a long signal, whatever the batch is.
+    #[test]
+    fn signals_are_tried_last_and_long() {
+        let ty = r#"tensor<?x?xf32, {dims = ["B", "N"]}>"#;
+        let text = format!(
+            "func.func @main(%x: {ty}) -> {ty} {{\n%0 = \"hbir.relu\"(%x) : ({ty}) -> {ty}\nreturn %0 : {ty}\n}}"
+        );
+        let module = parse(&text).unwrap();
+        let func = find_func(&module, "main").unwrap();
+        let choices = Choices::new([(&module, func), (&module, func)], &Bindings::default());
+        let sizes = choices
+            .large
+            .iter()
+            .map(|sizes| (sizes.0["B"], sizes.0["N"]));
+        let last: Vec<(u64, u64)> = sizes.skip(choices.large.len() - LONG.len()).collect();
+        assert_eq!(last, [(2, 576), (2, 4608), (2, 36864)]);
+    }
 }
