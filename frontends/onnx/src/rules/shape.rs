@@ -691,7 +691,10 @@ pub(super) fn axis_bounds(dim: &Dim, start: i64, end: i64, step: i64) -> Result<
             let from = most.and_then(|most| most.minimum(&Size::constant(i128::from(start))));
             if let Some(from) = from {
                 let start = Entry::from(Some(from));
-                return Ok(Bounds { start, ..Bounds::of(0, -1, -1) });
+                return Ok(Bounds {
+                    start,
+                    ..Bounds::of(0, -1, -1)
+                });
             }
         }
         _ => {}

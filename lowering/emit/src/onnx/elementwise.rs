@@ -171,15 +171,13 @@ fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
 fn older(w: &Writer<'_>, data: &OpData) -> Outcome<Option<Expr>> {
     const X: Expr = Expr::A;
     Ok(match &*data.name {
-        Gelu::NAME => {
-            Some(match w.typed::<Gelu>(data)?.approximate {
-                Approximate::None => X * ((X / SQRT_2).erf() + 1.0) * 0.5,
-                Approximate::Tanh => {
-                    let cube = Binary::Pow.of(X, 3.0) * 0.044_715;
-                    X * 0.5 * (((X + cube) * (2.0 / PI).sqrt()).tanh() + 1.0)
-                }
-            })
-        }
+        Gelu::NAME => Some(match w.typed::<Gelu>(data)?.approximate {
+            Approximate::None => X * ((X / SQRT_2).erf() + 1.0) * 0.5,
+            Approximate::Tanh => {
+                let cube = Binary::Pow.of(X, 3.0) * 0.044_715;
+                X * 0.5 * (((X + cube) * (2.0 / PI).sqrt()).tanh() + 1.0)
+            }
+        }),
         // There may be no `Where`.
         Celu::NAME => {
             let alpha = w.typed::<Celu>(data)?.alpha;

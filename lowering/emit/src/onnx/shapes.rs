@@ -351,7 +351,10 @@ fn cut_dims(
             let last = n.as_ref().and_then(|n| n.minus(&Size::constant(1)));
             let (start, limit) = match step < 0 {
                 true => (short(start, n.as_ref(), last.as_ref()), limit.clone()),
-                false => (short(start, n.as_ref(), n.as_ref()), short(limit, n.as_ref(), n.as_ref())),
+                false => (
+                    short(start, n.as_ref(), n.as_ref()),
+                    short(limit, n.as_ref(), n.as_ref()),
+                ),
             };
             parts.push((at, start, limit, step));
         }
@@ -366,7 +369,9 @@ fn short(bound: &Bound, n: Option<&Size>, most: Option<&Size>) -> Bound {
         return bound.clone();
     };
     let number = |size: &Size| Bound::At(Size::constant(size.as_constant().unwrap_or(0)));
-    let from_end = size.minus(n).filter(|d| d.as_constant().is_some_and(|d| d < 0));
+    let from_end = size
+        .minus(n)
+        .filter(|d| d.as_constant().is_some_and(|d| d < 0));
     if let Some(from_end) = from_end
         && size.as_constant().is_none()
     {
@@ -376,7 +381,9 @@ fn short(bound: &Bound, n: Option<&Size>, most: Option<&Size>) -> Bound {
         && let [Factor::Min(a, b)] = factors[..]
     {
         let pairs = [(a, b), (b, a)];
-        let fits = |(own, other): &(&Size, &Size)| *other == most && own.as_constant().is_some_and(|n| 0 <= n);
+        let fits = |(own, other): &(&Size, &Size)| {
+            *other == most && own.as_constant().is_some_and(|n| 0 <= n)
+        };
         if let Some((own, _)) = pairs.into_iter().find(fits) {
             return number(own);
         }
@@ -404,7 +411,11 @@ fn slice(
         Bound::End => Some(i64::MAX),
         Bound::At(size) => {
             let n = size.as_constant().and_then(|n| i64::try_from(n).ok())?;
-            Some(if n < 0 && is_limit && step < 0 { i64::MIN } else { n })
+            Some(if n < 0 && is_limit && step < 0 {
+                i64::MIN
+            } else {
+                n
+            })
         }
     };
     let side = |w: &mut Writer<'_>, is_limit: bool| -> Outcome<String> {
