@@ -296,6 +296,42 @@ module {
 }"#,
         "declare the type of the value, layout included, or convert it",
     );
+    SHARD_AXIS = program(
+        "a sharding names an axis that the mesh of the module does not have, or the module states no mesh",
+        r#"module attributes {hbir.mesh = ["data:2"]} {
+  func.func @main(%x: tensor<4x6xf32> {hbir.shard = ["model@d0/2"]}) {
+    return
+  }
+}"#,
+        "name an axis of `hbir.mesh`, or add the axis to it",
+    );
+    SHARD_MESH = program(
+        "a mesh is no list of axes with different names and positive extents",
+        r#"module attributes {hbir.mesh = ["data:0"]} {
+  func.func @main() {
+    return
+  }
+}"#,
+        "write `hbir.mesh = [\"data:4\", \"model:2\"]`, `--mesh=data:4,model:2`; a link of the target follows an @",
+    );
+    SHARD_SPLIT = program(
+        "a value cannot be split as stated: a dimension is missing, an extent does not divide, or digits overlap",
+        r#"module attributes {hbir.mesh = ["data:4"]} {
+  func.func @main(%x: tensor<5x6xf32> {hbir.shard = ["data@d0/2"]}) {
+    return
+  }
+}"#,
+        "choose digits that divide the dimension, or state the padding as in `data@d0/2 padded`",
+    );
+    SHARD_SYNTAX = program(
+        "a sharding is no list of texts, one a split",
+        r#"module attributes {hbir.mesh = ["data:2"]} {
+  func.func @main(%x: tensor<4x6xf32> {hbir.shard = ["data"]}) {
+    return
+  }
+}"#,
+        "write `[\"data@d0\", \"model@d1/32\"]`: an axis, the dimension, and the number of neighbours that stay together",
+    );
     STRING_ESCAPE = program(
         "a string has an escape that does not exist",
         r#""a.b"() <{x = "\q"}> : () -> ()"#,

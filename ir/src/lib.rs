@@ -19,6 +19,7 @@
 //! - `trace.rs`: where the values that went into a pipeline are now.
 //! - `memory.rs`: places of values in memory, as attributes. `size`: named sizes. `stand_in.rs`: primes that stand for
 //!   named sizes in a decision.
+//! - `shard`: splits of values over a mesh of devices, as attributes.
 
 pub mod analysis;
 pub mod attr;
@@ -34,6 +35,7 @@ mod mini_float;
 pub mod module;
 pub mod op;
 mod render;
+pub mod shard;
 pub mod short_float;
 mod site;
 pub mod size;

@@ -39,6 +39,10 @@
 //! # Further checks of functions
 //! - The registry's checks of functions as a whole hold ([`Registry::checks`]), for example of plans of tiles.
 //!
+//! # Splits over a mesh
+//! - The axes of `hbir.mesh` are well-formed and differ (`shard-mesh`). Shardings are well-formed (`shard-syntax`), name
+//!   its axes (`shard-axis`), and their digits divide the extents (`shard-split`); see [`shard`](crate::shard).
+//!
 //! # Symbolic dimensions
 //! A view between types of unknown dimensions is decided with stand-in numbers for sizes ([`StandIns`]). A `?` whose
 //! size follows from the number of elements gets that size. A stated name agrees with an inferred expression (`T` with
@@ -55,6 +59,7 @@ use crate::diag::{Code, CodeName, Diagnostic, nearest};
 use crate::entity::EntityId;
 use crate::module::{Func, Module, Op, Port, Value, ValueDef};
 use crate::op::{OpError, OpRef, Registry, Structure, ViewDims, check_results};
+use crate::shard;
 use crate::span::Span;
 use crate::stand_in::{LEAST_PRIMES, StandIns};
 use crate::text::{print_type, same_type};
@@ -86,6 +91,11 @@ pub fn verify(module: &Module, registry: &Registry) -> Result<(), Vec<Diagnostic
     verifier.dialect_attrs(&module.attrs, "the module", Span::default());
     module.funcs.iter().for_each(|f| verifier.func(f));
     verifier.recursion(module);
+    if verifier.diags.is_empty() {
+        verifier
+            .diags
+            .extend(shard::check(module).err().into_iter().flatten());
+    }
     if verifier.diags.is_empty() {
         Ok(())
     } else {

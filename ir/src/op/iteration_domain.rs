@@ -76,7 +76,7 @@ pub enum Combine {
 }
 
 /// The function that combines the partial results of a cut reduction.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Partial {
     /// The sum.
     Add,
