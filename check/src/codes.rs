@@ -102,6 +102,15 @@ codes! {
         "optc in.ir",
         "run `bufferize,plan-memory` again, or remove the module's attribute `hbir.memory`",
     );
+    MESH_LINK = command(
+        "an axis of the mesh is over a link that the target does not have",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32>"#,
+        )],
+        "optc --pass=shard --mesh=data:2@road in.ir",
+        "name one of the `[[links]]` of the target, or add it to a copy of the target's file",
+    );
     PART_IN_PLACE = input(
         "an operation lists a value in `in_place` or `in_pieces` that is not there, or may not be there",
         "an `hbir.concat {in_place = [0]}` on `cpu` whose first operand is an argument, which has a buffer of its own",

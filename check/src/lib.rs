@@ -16,7 +16,7 @@
 //!   `pieces.rs` check the readers and writers of values that lie in the bytes of others.
 //! - `stats.rs` counts the bytes that a program still moves, `items.rs` splits them by operation, `padding.rs` counts
 //!   the padding of stored values, and `estimate.rs` models time. `roofline.rs` has the arithmetic of
-//!   operations and the rates of units, which the search for tiles uses too.
+//!   operations and the rates of units, which the search for tiles uses too. `mesh` counts collectives between devices.
 //! - `memory.rs` follows the writes and reads of every buffer, and `alive.rs` counts the bytes that are alive at once.
 
 mod alive;
@@ -32,6 +32,7 @@ mod items;
 mod known;
 mod labels;
 mod memory;
+pub mod mesh;
 pub mod padding;
 pub mod parts;
 pub mod pieces;

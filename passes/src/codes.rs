@@ -259,6 +259,45 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "a rule whose patch never calls `Patch::replace`",
         "mend the rule; `Canonicalize::refusals` says where a rule does not apply",
     );
+    SHARD_COLLECTIVE = command(
+        "remark: devices of a mesh exchange a value, because it is stored in another sharding than it is made or read in",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = "hbir.relu"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0 : tensor<64x64xf32>
+}"#,
+        )],
+        "optc --pass=shard --mesh=data:2 --shard x=[data,_] --shard result0=[_,data] --remarks in.ir",
+        "the note says what would remove it: another pin, another axis, or none",
+    );
+    SHARD_MEMORY = command(
+        "the values of a program do not fit the memory of a device in any sharding that was found",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>"#,
+        )],
+        "optc --pass=shard{memory=1000} --mesh=data:2 in.ir",
+        "give the mesh more devices, or free the shardings of weights that are on all devices",
+    );
+    SHARD_NO_MESH = command(
+        "`shard` runs on a program without a mesh",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>"#,
+        )],
+        "optc --pass=shard in.ir",
+        "give `--mesh=data:4,model:2`, or state `hbir.mesh` on the module",
+    );
+    SHARD_PIN = command(
+        "a wish of `--shard` is malformed, names no value, or contradicts another one",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>"#,
+        )],
+        "optc --pass=shard --mesh=data:2 --shard y=[data,_] in.ir",
+        "write NAME=[…] with one entry a dimension: an axis, `_` for no split, `?` for any",
+    );
     TARGET_WANTS_SIZES = command(
         "a size is unknown and the target pads blocks, for which it must be known",
         &[(

@@ -1,4 +1,4 @@
-//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `elide-copies`, `normalize-layouts`,
+//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `elide-copies`, `normalize-layouts`, `shard`,
 //! `bufferize`, `plan-memory`, and their manager.
 //!
 //! An internal part of `optc`; only the crate `optc` has a stable interface.
@@ -29,6 +29,7 @@ mod plans;
 mod report;
 mod rewrite;
 pub mod rules;
+pub mod shard;
 mod terms;
 pub mod tile_propagate;
 pub mod view_fold;
@@ -54,6 +55,7 @@ pub fn registry() -> Vec<Arc<dyn Pass>> {
         Arc::new(inline::Inline),
         Arc::new(normalize_layouts::NormalizeLayouts),
         Arc::new(plan_memory::PlanMemory),
+        Arc::new(shard::Shard),
         Arc::new(tile_propagate::TilePropagate),
         Arc::new(view_fold::ViewFold::default()),
     ]

@@ -6,6 +6,7 @@
 use crate::boundary::Boundary;
 use crate::codes;
 use crate::report::{Report, Reports};
+use crate::shard::Wishes;
 use indexmap::IndexMap;
 use optc_ir::{Diagnostic, Module, Registry, memory};
 use optc_target::Target;
@@ -153,6 +154,8 @@ pub struct PassContext {
     pub target: Arc<Target>,
     /// The boundary.
     pub boundary: Boundary,
+    /// The mesh and the shardings that are wished.
+    pub shard: Wishes,
     /// The options of the pass that runs.
     pub options: Options,
     /// Sizes of symbols at which costs are compared; 128 where none is given.
@@ -174,6 +177,7 @@ impl PassContext {
             registry,
             target,
             boundary: Boundary::default(),
+            shard: Wishes::default(),
             options: Options::default(),
             bindings: IndexMap::new(),
             explain_remarks: false,

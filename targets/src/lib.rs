@@ -63,6 +63,26 @@ struct Memory {
     bandwidth: Spanned<f64>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkFile {
+    name: String,
+    bandwidth: Spanned<f64>,
+    #[serde(default)]
+    latency: Option<Figure<0>>,
+}
+
+/// A connection between devices, over which collectives run along an axis of a mesh.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Bytes a second in one direction, above 0.
+    pub bandwidth: f64,
+    /// Seconds for one step from a device to the next.
+    pub latency: f64,
+}
+
 /// One functional unit.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -143,6 +163,10 @@ struct File {
     formats: Vec<Spanned<Format>>,
     #[serde(default)]
     memory: Vec<Memory>,
+    #[serde(default)]
+    device_bytes: Option<u64>,
+    #[serde(default)]
+    links: Vec<LinkFile>,
     units: BTreeMap<String, Unit>,
     #[serde(default)]
     rows: Vec<Spanned<RowFile>>,
@@ -226,6 +250,10 @@ pub struct Target {
     pub formats: Vec<Format>,
     /// Memory levels, outermost first.
     pub memory: Vec<MemoryLevel>,
+    /// The bytes of the outermost memory of one device of a mesh; `None` if the file does not state it.
+    pub device_bytes: Option<u64>,
+    /// The connections between devices; the first one is that of an axis that names none.
+    pub links: Vec<Link>,
     /// Units by name.
     pub units: BTreeMap<String, Unit>,
     /// Rows by family, with the alternatives of this generation.
@@ -291,6 +319,14 @@ pub enum TargetError {
     Bandwidth {
         /// The level of memory.
         memory: String,
+        /// The value in the file.
+        found: f64,
+    },
+    /// A link whose bandwidth is not a number above 0.
+    #[error("link `{link}` has a bandwidth of {found}, wanted a number above 0")]
+    LinkBandwidth {
+        /// The link.
+        link: String,
         /// The value in the file.
         found: f64,
     },
@@ -480,6 +516,7 @@ impl Target {
         let tiled = !file.formats.is_empty();
         let rows = rows_of(file.rows, &file.units, known, (tiled, &file.generations))?;
         let memory: Result<_, _> = file.memory.into_iter().map(memory_level).collect();
+        let links: Result<_, _> = file.links.into_iter().map(link).collect();
         let mut formats = Vec::with_capacity(file.formats.len());
         for (i, format) in file.formats.into_iter().enumerate() {
             if let Some(fault) = format.get_ref().fault(&file.generations) {
@@ -522,6 +559,8 @@ impl Target {
             generation,
             formats,
             memory: memory?,
+            device_bytes: file.device_bytes,
+            links: links?,
             units: file.units,
         })
     }
@@ -622,9 +661,39 @@ fn memory_level(memory: Memory) -> Result<MemoryLevel, TargetError> {
     })
 }
 
+fn link(link: LinkFile) -> Result<Link, TargetError> {
+    let (found, span) = (*link.bandwidth.get_ref(), link.bandwidth.span());
+    if !(found.is_finite() && 0.0 < found) {
+        let link = link.name;
+        return Err(TargetError::LinkBandwidth { link, found }.at(span));
+    }
+    Ok(Link {
+        name: link.name,
+        bandwidth: found,
+        latency: link.latency.map_or(0.0, |figure| figure.0),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_are_read_and_refused() {
+        let head = "name='t'\nsummary=''\nspelling='order'\n[units]\n";
+        let with = |line: &str| Target::parse(&format!("{head}[[links]]\nname = 'a'\n{line}"));
+        let target = with("bandwidth = 2e9\nlatency = 1e-6").unwrap();
+        let link = Link {
+            name: "a".to_owned(),
+            bandwidth: 2e9,
+            latency: 1e-6,
+        };
+        assert_eq!(target.links, [link]);
+        for line in ["bandwidth = 0.0", "bandwidth = nan"] {
+            let error = with(line).unwrap_err().to_string();
+            assert!(error.contains("wanted a number above 0"), "{error}");
+        }
+    }
 
     #[test]
     fn built_in_targets_parse() {

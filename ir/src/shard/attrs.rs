@@ -1,8 +1,8 @@
 //! The attributes that hold meshes and shardings, and their check.
 
+use super::error::ShardError;
 use super::mesh::Mesh;
 use super::sharding::Sharding;
-use super::split::ShardError;
 use crate::attr::{Attr, AttrDict};
 use crate::codes;
 use crate::diag::Diagnostic;

@@ -1,6 +1,6 @@
 //! The mesh of devices: named axes with extents.
 
-use super::split::ShardError;
+use super::error::ShardError;
 use crate::codes;
 use std::fmt;
 use std::str::FromStr;
@@ -46,6 +46,18 @@ impl Mesh {
     pub fn names(&self) -> String {
         let names: Vec<&str> = self.axes.iter().map(|axis| &*axis.name).collect();
         names.join(", ")
+    }
+
+    /// The error of a name that no axis has.
+    #[must_use]
+    pub fn unknown_axis(&self, name: &str) -> ShardError {
+        let message = format!("found the axis `{name}`, wanted one of {}", self.names());
+        let error = ShardError::new(codes::SHARD_AXIS, message);
+        let names = self.axes.iter().map(|axis| &*axis.name);
+        match crate::diag::nearest(name, names) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint("name an axis of the mesh"),
+        }
     }
 
     /// The mesh of these texts, one an axis.

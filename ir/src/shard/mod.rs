@@ -16,6 +16,7 @@
 //!   its operands as they are stored. A difference is a collective before the operation.
 
 mod attrs;
+mod error;
 mod mesh;
 mod sharding;
 mod split;
@@ -24,6 +25,7 @@ pub use attrs::{
     MESH, PORT_SHARD, SHARD, TAKE, argument, attr, check, mesh, result, set_argument, set_result,
     set_take, set_value, stored, take,
 };
+pub use error::ShardError;
 pub use mesh::{Mesh, MeshAxis};
 pub use sharding::Sharding;
-pub use split::{Held, Piece, ShardError, Split};
+pub use split::{Held, Piece, Split};

@@ -1,7 +1,8 @@
 //! The sharding of a value: its splits over all axes.
 
+use super::error::ShardError;
 use super::mesh::Mesh;
-use super::split::{Held, Piece, ShardError, Split};
+use super::split::{Held, Piece, Split};
 use crate::codes;
 use crate::types::{Dim, TensorType};
 

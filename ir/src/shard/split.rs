@@ -1,41 +1,10 @@
 //! One split: the part of an index that is the coordinate of a device along an axis.
 
+use super::error::ShardError;
 use super::mesh::Mesh;
 use crate::codes;
-use crate::diag::Code;
 use crate::op::Partial;
 use std::fmt::Write as _;
-
-/// The reason why a mesh, a split or an attribute is refused.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{message}")]
-pub struct ShardError {
-    /// The code.
-    pub code: Code,
-    /// Found and wanted.
-    pub message: String,
-    /// The correction, if one is known.
-    pub hint: Option<String>,
-}
-
-impl ShardError {
-    /// An error with this code.
-    #[must_use]
-    pub fn new(code: Code, message: impl Into<String>) -> ShardError {
-        ShardError {
-            code,
-            message: message.into(),
-            hint: None,
-        }
-    }
-
-    /// Adds a hint.
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> ShardError {
-        self.hint = Some(hint.into());
-        self
-    }
-}
 
 /// A digit of one dimension: `(index / stride) % extent`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -167,7 +136,7 @@ impl Split {
                 .hint("write an axis of the mesh and a digit, `model@d1/32`, or a partial result, `model@sum`")
         };
         let (name, rest) = text.split_once('@').ok_or_else(error)?;
-        let axis = mesh.axis(name).ok_or_else(|| unknown_axis(name, mesh))?;
+        let axis = mesh.axis(name).ok_or_else(|| mesh.unknown_axis(name))?;
         if let Some((_, partial)) = PARTIALS.iter().find(|(word, _)| *word == rest) {
             return Ok(Split::partial(axis, *partial));
         }
@@ -191,17 +160,6 @@ impl Split {
         }
         let split = Split::over(axis, &pieces);
         Ok(Split { padded, ..split })
-    }
-}
-
-/// The error of a name that no axis has.
-pub(super) fn unknown_axis(name: &str, mesh: &Mesh) -> ShardError {
-    let message = format!("found the axis `{name}`, wanted one of {}", mesh.names());
-    let error = ShardError::new(codes::SHARD_AXIS, message);
-    let names = mesh.axes.iter().map(|axis| &*axis.name);
-    match crate::diag::nearest(name, names) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint("name an axis of the mesh"),
     }
 }
 

@@ -1,0 +1,316 @@
+//! Splits of the loops of an operation, and the splits of its operands and results that follow.
+//!
+//! For example, a product over `i`, `j` and `k` whose `k` is split over an axis reads both operands in parts and leaves
+//! partial sums; a reshape that merges `i` of 4 and `j` of 8 steps writes a split of `i` into 2 parts as the digit
+//! `d0/16`.
+
+use super::collective::combined;
+use crate::estimate::outermost;
+use crate::roofline::{Arithmetic, seconds};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::iteration_domain_of;
+use optc_ir::shard::{Piece, Sharding, Split};
+use optc_ir::{
+    DType, FreedomClass, Func, Op, OpRef, Partial, Registry, Structure, TensorType, Type,
+};
+use optc_target::Target;
+
+/// An operation as splits see it: its loops, its indexing maps, and the extents of operands and results.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// The loops and maps.
+    pub domain: IterationDomain,
+    /// The extents and the bits of an element of each operand; `None` if it is no tensor of known size.
+    pub operands: Vec<Option<(Vec<u64>, u32)>>,
+    /// Those of each result.
+    pub results: Vec<Option<(Vec<u64>, u32)>>,
+    /// True if the sizes of all tensors are known; no loop is split otherwise.
+    pub sized: bool,
+    /// True if the operation has no operands and its result is known: each device makes its own part.
+    pub source: bool,
+}
+
+/// The shardings of an operation whose loops are split.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Divided {
+    /// The sharding in which each operand is read.
+    pub operands: Vec<Sharding>,
+    /// The sharding in which each result is made.
+    pub results: Vec<Sharding>,
+    /// The number of parts of the work.
+    pub parts: u64,
+}
+
+impl Site {
+    /// The site of an operation.
+    #[must_use]
+    pub fn of(func: &Func, op: Op, registry: &Registry) -> Site {
+        let op_ref = func.op_ref(op);
+        let decl = registry.get(&func.ops[op].name);
+        let size = |ty: &&Type| -> Option<(Vec<u64>, u32)> {
+            let tensor = ty.as_tensor()?;
+            let sizes: Option<Vec<u64>> = tensor.dims.iter().map(optc_ir::Dim::fixed).collect();
+            Some((sizes?, tensor.dtype.bits()))
+        };
+        let structure = registry.structure(&func.ops[op].name);
+        let mut all = op_ref.operands.iter().chain(&op_ref.results);
+        Site {
+            sized: all.all(|ty| ty.as_tensor().is_none() || size(ty).is_some()),
+            domain: iteration_domain_of(decl, &op_ref),
+            operands: op_ref.operands.iter().map(size).collect(),
+            results: op_ref.results.iter().map(size).collect(),
+            source: structure == Structure::Constant
+                || op_ref.operands.is_empty() && decl.is_some_and(|d| d.family() == "source"),
+        }
+    }
+
+    /// The extents of a loop that may be split.
+    #[must_use]
+    pub fn loop_extent(&self, id: usize) -> Option<u64> {
+        let l = self.domain.loops.get(id)?;
+        let splits = matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_));
+        (self.sized && splits && 1 < l.extent).then_some(l.extent)
+    }
+
+    /// Returns whether a digit of a loop may be a coordinate of devices.
+    #[must_use]
+    pub fn admits(&self, piece: &Piece) -> bool {
+        let granule = self.domain.loops[piece.dim].granule;
+        let extent = self.loop_extent(piece.dim);
+        let whole = |n: u64| n.is_multiple_of(piece.high());
+        extent.is_some_and(whole) && (granule == 0 || whole(granule))
+    }
+
+    /// The splits of operands and results for a digit of a loop for each axis; `None` if a part of an operand or result
+    /// is no digit of it, or two digits overlap.
+    #[must_use]
+    pub fn divided(&self, pieces: &[Option<Piece>]) -> Option<Divided> {
+        let mut out = Divided {
+            operands: vec![Sharding::replicated(); self.operands.len()],
+            results: vec![Sharding::replicated(); self.results.len()],
+            parts: 1,
+        };
+        for (axis, piece) in pieces.iter().enumerate() {
+            let Some(piece) = piece else { continue };
+            let before = pieces[..axis].iter().flatten();
+            if !self.admits(piece) || !before.clone().all(|p| p.is_beside(piece)) {
+                return None;
+            }
+            out.parts = out.parts.saturating_mul(piece.extent);
+            let sides = [
+                (&self.domain.operands, &self.operands, &mut out.operands),
+                (&self.domain.results, &self.results, &mut out.results),
+            ];
+            for (maps, sizes, shardings) in sides {
+                for ((map, size), sharding) in maps.iter().zip(sizes).zip(shardings) {
+                    let Some((size, _)) = size else { continue };
+                    let digits = carried(&self.domain, map, size, piece)?;
+                    if !digits.is_empty() {
+                        let split = Split::over(axis, &digits);
+                        *sharding = std::mem::take(sharding).with(split);
+                    }
+                }
+            }
+            if let LoopKind::Reduce(combine) = self.domain.loops[piece.dim].kind {
+                let partial = combined(Partial::from(combine));
+                for result in &mut out.results {
+                    *result = std::mem::take(result).with(Split::partial(axis, partial));
+                }
+            }
+        }
+        Some(out)
+    }
+
+    /// The digits of loops of which this split of an operand (`Ok`) or a result (`Err`) is made.
+    #[must_use]
+    pub fn loop_pieces(&self, port: Result<usize, usize>, split: &[Piece]) -> Vec<Piece> {
+        let map = match port {
+            Ok(i) => self.domain.operands.get(i),
+            Err(i) => self.domain.results.get(i),
+        };
+        let Some(map) = map else { return Vec::new() };
+        let mut found: Vec<Piece> = Vec::new();
+        for piece in split {
+            let Some(index) = map.get(piece.dim) else {
+                return Vec::new();
+            };
+            match index {
+                IndexExpr::Whole => return Vec::new(),
+                IndexExpr::Digit { of, by, .. } => found.push(Piece {
+                    dim: *of,
+                    stride: piece.stride.saturating_mul(*by),
+                    extent: piece.extent,
+                }),
+                IndexExpr::Sum { terms, .. } => {
+                    let own = terms.iter().filter_map(|&(id, stride)| {
+                        let stride = u64::try_from(stride).ok().filter(|&s| 0 < s)?;
+                        let extent = self.domain.loops[id].extent;
+                        let (low, high) = common(piece, stride, stride.checked_mul(extent)?)?;
+                        Some(Piece {
+                            dim: id,
+                            stride: low / stride,
+                            extent: high / low,
+                        })
+                    });
+                    found.extend(own);
+                }
+            }
+        }
+        joined(&found)
+    }
+}
+
+/// Neighbouring digits of one loop as one digit.
+fn joined(pieces: &[Piece]) -> Vec<Piece> {
+    Split::over(0, pieces).pieces().to_vec()
+}
+
+/// The range of strides that a digit and the digits from `low` to `high` share, if it is one.
+fn common(piece: &Piece, low: u64, high: u64) -> Option<(u64, u64)> {
+    let from = piece.stride.max(low);
+    let to = piece.high().min(high);
+    let nested = |a: u64, b: u64| b.is_multiple_of(a) || a.is_multiple_of(b);
+    let cuts = [
+        (from, piece.stride),
+        (from, low),
+        (to, piece.high()),
+        (to, high),
+    ];
+    let clean = from < to && to.is_multiple_of(from) && cuts.iter().all(|&(a, b)| nested(a, b));
+    clean.then_some((from, to))
+}
+
+/// The digits of an operand or result that a digit of a loop addresses, most significant first; empty if it addresses
+/// none. `None` if it addresses elements that are no digit.
+fn carried(
+    domain: &IterationDomain,
+    map: &[IndexExpr],
+    sizes: &[u64],
+    piece: &Piece,
+) -> Option<Vec<Piece>> {
+    let mut found: Vec<(u64, Piece)> = Vec::new();
+    let mut addressed = false;
+    for (dim, (index, &size)) in map.iter().zip(sizes).enumerate() {
+        match index {
+            IndexExpr::Whole => {}
+            IndexExpr::Digit { of, by, extent } if *of == piece.dim => {
+                addressed = true;
+                let Some((low, high)) = common(piece, *by, by.saturating_mul(*extent)) else {
+                    if piece.stride < by.saturating_mul(*extent) && *by < piece.high() {
+                        return None;
+                    }
+                    continue;
+                };
+                let digit = Piece {
+                    dim,
+                    stride: low / by,
+                    extent: high / low,
+                };
+                found.push((low, digit));
+            }
+            IndexExpr::Digit { .. } => {}
+            IndexExpr::Sum { terms, offset } => {
+                if !terms.iter().any(|(id, _)| *id == piece.dim) {
+                    continue;
+                }
+                addressed = true;
+                let digit = summed(domain, terms, *offset, piece)?;
+                found.push((piece.stride, Piece { dim, ..digit }));
+            }
+        }
+        let high = found.last().filter(|(_, p)| p.dim == dim);
+        if high.is_some_and(|(_, p)| !size.is_multiple_of(p.high())) {
+            return None;
+        }
+    }
+    found.sort_by_key(|&(low, _)| std::cmp::Reverse(low));
+    let parts: u64 = found.iter().map(|(_, p)| p.extent).product();
+    match addressed {
+        false => Some(Vec::new()),
+        true if parts == piece.extent => Some(found.into_iter().map(|(_, p)| p).collect()),
+        true => None,
+    }
+}
+
+/// The digit of a sum of loops, one of which is split: the other loops are digits above or below it.
+fn summed(
+    domain: &IterationDomain,
+    terms: &[(usize, i64)],
+    offset: i64,
+    piece: &Piece,
+) -> Option<Piece> {
+    let stride = |s: i64| u64::try_from(s).ok().filter(|&s| 0 < s);
+    let own = terms.iter().filter(|(id, _)| *id == piece.dim);
+    let &[(id, own)] = own.collect::<Vec<_>>().as_slice() else {
+        return None;
+    };
+    let own = stride(*own)?;
+    let whole = own.checked_mul(domain.loops[*id].extent)?;
+    let mut below = 0u64;
+    for &(other, s) in terms.iter().filter(|(id, _)| *id != piece.dim) {
+        let (s, extent) = (stride(s)?, domain.loops[other].extent);
+        if s.is_multiple_of(whole) {
+            continue;
+        }
+        below = below.checked_add(s.checked_mul(extent.checked_sub(1)?)?)?;
+    }
+    let digit = Piece {
+        dim: 0,
+        stride: piece.stride.checked_mul(own)?,
+        extent: piece.extent,
+    };
+    let aligned = offset.unsigned_abs().is_multiple_of(digit.high());
+    (below < own && aligned).then_some(digit)
+}
+
+/// The modelled seconds of an operation on one device, with its work in `parts` parts: the larger of its arithmetic and
+/// its bytes. An operation that only renames elements takes none.
+#[must_use]
+pub fn seconds_of(
+    func: &Func,
+    op: Op,
+    registry: &Registry,
+    target: &Target,
+) -> impl Fn(&Site, &Divided) -> f64 {
+    let op_ref: OpRef<'_> = func.op_ref(op);
+    let decl = registry.get(&func.ops[op].name);
+    let element = |ty: Option<&&Type>| -> Option<DType> {
+        ty.and_then(|ty| ty.as_tensor())
+            .map(|t: &TensorType| t.dtype)
+    };
+    let of = [
+        element(op_ref.operands.first()),
+        element(op_ref.results.first()),
+    ];
+    let arithmetic = decl.map(|decl| Arithmetic::of(decl, &op_ref, of, target));
+    let work = arithmetic.map_or(0.0, |a| {
+        a.rate.map_or(0.0, |rate| seconds(a.operations(), rate))
+    });
+    let bandwidth = outermost(target).map(|level| level.bandwidth);
+    let renames = decl.is_some_and(|d| {
+        d.freedom(&op_ref).class == FreedomClass::Rearrange
+            && d.traffic(&op_ref) == optc_ir::Traffic::None
+    });
+    move |site: &Site, divided: &Divided| {
+        if site.source || renames {
+            return 0.0;
+        }
+        let operands = site.operands.iter().zip(&divided.operands);
+        let results = site.results.iter().zip(&divided.results);
+        let bytes = operands
+            .chain(results)
+            .map(|(size, s)| local_bytes(size.as_ref(), s));
+        let bytes = bytes.fold(0u64, u64::saturating_add);
+        let memory = bandwidth.map_or(0.0, |rate| seconds(bytes, rate));
+        (work / seconds(divided.parts, 1.0)).max(memory)
+    }
+}
+
+/// The bytes on one device of a value with these extents.
+#[must_use]
+pub fn local_bytes(size: Option<&(Vec<u64>, u32)>, sharding: &Sharding) -> u64 {
+    let Some((sizes, bits)) = size else { return 0 };
+    let local = sizes.iter().enumerate().map(|(d, &n)| sharding.local(d, n));
+    let elements = local.fold(1u64, u64::saturating_mul);
+    elements.saturating_mul(u64::from(*bits)).div_ceil(8)
+}

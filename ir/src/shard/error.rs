@@ -1,0 +1,34 @@
+//! The error of meshes and shardings.
+
+use crate::diag::Code;
+
+/// The reason why a mesh, a split or an attribute is refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ShardError {
+    /// The code.
+    pub code: Code,
+    /// Found and wanted.
+    pub message: String,
+    /// The correction, if one is known.
+    pub hint: Option<String>,
+}
+
+impl ShardError {
+    /// An error with this code.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> ShardError {
+        ShardError {
+            code,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Adds a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> ShardError {
+        self.hint = Some(hint.into());
+        self
+    }
+}

@@ -1,0 +1,382 @@
+//! Splits the values and the work of a program over a mesh of devices.
+//!
+//! ```ir before
+//! module attributes {hbir.mesh = ["model:2"]} {
+//!   func.func @main(%x: tensor<64x256xf32> {hbir.shard = []}, %w: tensor<256x512xf32> {hbir.shard = ["model@d1/256"]}) -> tensor<64x512xf32> {
+//!     %0 = "hbir.matmul"(%x, %w) : (tensor<64x256xf32>, tensor<256x512xf32>) -> tensor<64x512xf32>
+//!     %1 = "hbir.relu"(%0) : (tensor<64x512xf32>) -> tensor<64x512xf32>
+//!     return %1 : tensor<64x512xf32>
+//!   }
+//! }
+//! ```
+//! ```ir after
+//! module attributes {hbir.mesh = ["model:2"]} {
+//!   func.func @main(%x: tensor<64x256xf32> {hbir.shard = []}, %w: tensor<256x512xf32> {hbir.shard = ["model@d1/256"]}) -> (tensor<64x512xf32> {hbir.shard = ["model@d1/256"]}) {
+//!     %0 = "hbir.matmul"(%x, %w) {shard = ["model@d1/256"]} : (tensor<64x256xf32>, tensor<256x512xf32>) -> tensor<64x512xf32>
+//!     %1 = "hbir.relu"(%0) {shard = ["model@d1/256"]} : (tensor<64x512xf32>) -> tensor<64x512xf32>
+//!     return %1 : tensor<64x512xf32>
+//!   }
+//! }
+//! ```
+//!
+//! # Soundness
+//! Shardings say on which device an element is, and change no value. The loops of an operation are split only if each
+//! part of an operand or result is a digit of it ([`optc_check::mesh::Site`]); the verifier checks that digits divide
+//! extents. A collective stands wherever an operation reads or makes a value in another sharding than it is stored.
+//!
+//! # Cost
+//! Time: for each operation the larger of the arithmetic of its part and the bytes that it reads and writes on one
+//! device; for each collective the bytes of the ring formulas over the bandwidth of its link, and the latency of its
+//! steps. If values do not fit the memory of a device, bytes have a price that rises until they do. The choice is that
+//! of the solver which `view-fold` uses; the report has its bound and proof. Linear in the operations.
+//!
+//! # Not done
+//! A softmax or norm is not split along the dimension along which it works, nor is a window. Functions that are called
+//! are not split; run `inline` first.
+//!
+//! # Neighbours
+//! Run after `canonicalize` or `view-fold`: a reshape or transpose that is gone splits nothing.
+//!
+//! # Source
+//! XLA's Shardy and GSPMD; Alpa's choice of shardings as an integer programme.
+
+mod pins;
+mod places;
+mod problem;
+mod remarks;
+mod states;
+mod write;
+
+pub use pins::Wishes;
+
+use crate::codes;
+use crate::pass::{Changed, OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
+use crate::view_fold::Proof;
+use indexmap::IndexMap;
+use optc_check::mesh::{Account, Links, Site, device_memory};
+use optc_ir::shard::{self, Mesh, Piece, ShardError};
+use optc_ir::{Diagnostic, Module, Value};
+use optc_solver::movement;
+use pins::{Pin, named, read, refused};
+use places::places;
+use problem::{Choice, Chosen, Given};
+
+static INFO: PassInfo = PassInfo {
+    name: "shard",
+    summary: "splits values and work over a mesh of devices",
+    phases: (Phase::Imported, Phase::Laid),
+    required: false,
+    options: &[
+        OptionInfo {
+            name: "max-states",
+            default: "64",
+            summary: "the most shardings that are compared for an operation; a quarter of it in programs of more than 8192 operations",
+        },
+        OptionInfo {
+            name: "memory",
+            default: "0",
+            summary: "the bytes of one device; 0 is what the target's file states",
+        },
+    ],
+};
+
+/// The number of operations above which fewer states are compared.
+const LARGE: usize = 1 << 13;
+
+/// The most prices of memory that are tried.
+const PRICES: u32 = 24;
+
+/// The pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shard;
+
+/// The report of a run of the pass.
+#[derive(Clone, Debug)]
+pub struct ShardReport {
+    /// The mesh.
+    pub mesh: Mesh,
+    /// The modelled time in picoseconds, as the search prices it.
+    pub time_ps: u64,
+    /// Lower bound of the time of every choice.
+    pub lower_bound_ps: u64,
+    /// The strength of the result.
+    pub proof: Proof,
+    /// The collectives, time and memory of the written program.
+    pub account: Account,
+    /// The variables of the problem, and the entries of its different tables.
+    pub size: [usize; 2],
+}
+
+impl Pass for Shard {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
+        let mesh = mesh_of(module, &cx.shard)?;
+        let plain = |error: ShardError| Box::new(refused("the module", &error));
+        let links = Links::of(&mesh, &cx.target).map_err(plain)?;
+        let before = module.clone();
+        module.attrs.set(shard::MESH, mesh.attr());
+        let mut report = ShardReport {
+            mesh,
+            time_ps: 0,
+            lower_bound_ps: 0,
+            proof: Proof::Optimal,
+            account: Account::default(),
+            size: [0, 0],
+        };
+        let wished = Wished::of(module, &cx.shard, &report.mesh)?;
+        for (number, wished) in wished.into_iter().enumerate() {
+            split(module, number, &wished, &links, cx, &mut report)?;
+        }
+        let account = Account::of(module, &cx.registry, &cx.target).map_err(plain)?;
+        report.account = account.unwrap_or_default();
+        if cx.explain_remarks {
+            remarks::add(module, &report, cx);
+        }
+        let changed = Changed::from(!same(&before, module));
+        Ok(Outcome::with(changed, report))
+    }
+}
+
+fn same(before: &Module, after: &Module) -> bool {
+    optc_ir::text::print(before) == optc_ir::text::print(after)
+}
+
+/// The mesh of the wishes, else that of the module.
+fn mesh_of(module: &Module, wishes: &Wishes) -> Result<Mesh, Box<Diagnostic>> {
+    let stated = shard::mesh(module).map_err(|e| Box::new(refused("the module", &e)))?;
+    match (&wishes.mesh, stated) {
+        (Some(mesh), Some(stated)) if *mesh != stated => {
+            let message =
+                format!("found the mesh `{mesh}`, wanted `{stated}`, that of the program");
+            let diag = Diagnostic::error(codes::SHARD_PIN, message);
+            Err(Box::new(diag.hint(
+                "leave `--mesh` out, or remove the shardings from the program",
+            )))
+        }
+        (Some(mesh), _) => Ok(mesh.clone()),
+        (None, Some(stated)) => Ok(stated),
+        (None, None) => {
+            let message = "found no mesh, wanted one to split the program over";
+            let diag = Diagnostic::error(codes::SHARD_NO_MESH, message);
+            Err(Box::new(diag.hint("give `--mesh=data:4,model:2`")))
+        }
+    }
+}
+
+/// The pins of one function.
+#[derive(Default)]
+struct Wished {
+    values: IndexMap<Value, Pin>,
+    returned: IndexMap<usize, Pin>,
+}
+
+impl Wished {
+    /// The pins of each function: those that the program states, and those of the wishes, in the entry.
+    fn of(module: &Module, wishes: &Wishes, mesh: &Mesh) -> Result<Vec<Wished>, Box<Diagnostic>> {
+        let mut all = Vec::new();
+        for func in &module.funcs {
+            let mut wished = Wished::default();
+            let defined = func.body.iter().flat_map(|&op| func.ops[op].results.iter());
+            for &value in func.args.iter().chain(defined) {
+                let name = crate::names::name_of(func, value);
+                let stated = shard::stored(func, value, mesh);
+                let stated = stated.map_err(|e| Box::new(refused(&name, &e)))?;
+                if let Some(sharding) = stated {
+                    wished.values.insert(value, Pin::exact(name, sharding));
+                }
+            }
+            for i in 0..func.results.len() {
+                let name = func.result_key(i);
+                let stated = shard::result(func, i, mesh);
+                let stated = stated.map_err(|e| Box::new(refused(&name, &e)))?;
+                if let Some(sharding) = stated {
+                    wished.returned.insert(i, Pin::exact(name, sharding));
+                }
+            }
+            all.push(wished);
+        }
+        let Some(entry) = module.entry() else {
+            return Ok(all);
+        };
+        let func = &module.funcs[entry];
+        for (name, text) in &wishes.pins {
+            let name = name.trim_start_matches('%');
+            let Some((value, result)) = named(func, name) else {
+                let message = format!(
+                    "found no value `{name}` in @{}, wanted an argument, a result or a location",
+                    func.name
+                );
+                let known: Vec<String> = (0..func.args.len()).map(|i| func.arg_key(i)).collect();
+                let diag = Diagnostic::error(codes::SHARD_PIN, message);
+                return Err(Box::new(diag.suggest(
+                    "",
+                    name,
+                    known.iter().map(String::as_str),
+                )));
+            };
+            let pin = read(name, text, func.ty(value), mesh).map_err(Box::new)?;
+            let known = match result {
+                Some(i) => all[entry].returned.insert(i, pin.clone()),
+                None => all[entry].values.insert(value, pin.clone()),
+            };
+            if let Some(known) = known {
+                let both = known
+                    .and(&pin)
+                    .ok_or_else(|| contradiction(&known, &pin, mesh))?;
+                match result {
+                    Some(i) => all[entry].returned.insert(i, both),
+                    None => all[entry].values.insert(value, both),
+                };
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn contradiction(a: &Pin, b: &Pin, mesh: &Mesh) -> Box<Diagnostic> {
+    let text = |pin: &Pin| format!("[{}]", pin.fixed.texts(mesh).join(", "));
+    let message = format!(
+        "found two shardings of `{}`, {} and {}, wanted one",
+        b.name,
+        text(a),
+        text(b)
+    );
+    let diag = Diagnostic::error(codes::SHARD_PIN, message);
+    Box::new(diag.hint(
+        "remove one of the two; a value that is read in two shardings is stored in one of them",
+    ))
+}
+
+/// Splits one function.
+fn split(
+    module: &mut Module,
+    number: usize,
+    wished: &Wished,
+    links: &Links,
+    cx: &PassContext,
+    report: &mut ShardReport,
+) -> Result<(), Box<Diagnostic>> {
+    let func = &module.funcs[number];
+    let sites: Vec<Site> = func
+        .body
+        .iter()
+        .map(|&op| Site::of(func, op, &cx.registry))
+        .collect();
+    let axes: Vec<u64> = links.0.iter().map(|link| link.extent).collect();
+    let most = usize::try_from(cx.options.number(&INFO, "max-states")?).unwrap_or(usize::MAX);
+    let most = match LARGE < func.body.len() {
+        true => (most / 4).max(1),
+        false => most,
+    };
+    let pinned: Vec<(Value, Vec<Piece>)> = pinned_digits(func, wished);
+    let places = places(func, &sites, &axes, &pinned, most);
+    let given = Given {
+        func,
+        sites: &sites,
+        links,
+        registry: &cx.registry,
+        target: &cx.target,
+        pins: &wished.values,
+        returned: &wished.returned,
+    };
+    let mut choice = Choice::of(&given, &places, most);
+    let draft = choice.draft(0);
+    let first = choice.solve(&draft);
+    let bound = movement(first.solution.bound);
+    let proof = match (first.solution.proven, choice.complete) {
+        (true, true) => Proof::Optimal,
+        (true, false) => Proof::OptimalInCandidates,
+        (false, _) => Proof::Bound,
+    };
+    let limit = match cx.options.get(&INFO, "memory") {
+        "0" => cx.target.device_bytes,
+        _ => Some(cx.options.number(&INFO, "memory")?),
+    };
+    let least = limit
+        .map(|limit| within(&given, &mut choice, &first, limit))
+        .transpose()?
+        .flatten();
+    let proof = if least.is_some() { Proof::Bound } else { proof };
+    let time = match &least {
+        Some(chosen) => choice.time_of(chosen),
+        None => movement(first.solution.cost),
+    };
+    report.time_ps = report.time_ps.saturating_add(time);
+    report.lower_bound_ps = report.lower_bound_ps.saturating_add(bound);
+    report.proof = weaker(report.proof, proof);
+    report.size[0] += choice.variables();
+    report.size[1] += choice.entries;
+    let chosen = least.unwrap_or(first);
+    drop(choice);
+    write::write(&mut module.funcs[number], &chosen, wished, &report.mesh);
+    Ok(())
+}
+
+/// The digits of all pins.
+fn pinned_digits(func: &optc_ir::Func, wished: &Wished) -> Vec<(Value, Vec<Piece>)> {
+    let values = wished.values.iter().map(|(&value, pin)| (value, pin));
+    let returned = wished
+        .returned
+        .iter()
+        .map(|(&i, pin)| (func.results[i], pin));
+    let all = values.chain(returned);
+    let digits = all.flat_map(|(v, pin)| {
+        pin.fixed
+            .splits()
+            .iter()
+            .map(move |s| (v, s.pieces().to_vec()))
+    });
+    digits.filter(|(_, pieces)| !pieces.is_empty()).collect()
+}
+
+fn weaker(a: Proof, b: Proof) -> Proof {
+    match (a, b) {
+        (Proof::Bound, _) | (_, Proof::Bound) => Proof::Bound,
+        (Proof::OptimalInCandidates, _) | (_, Proof::OptimalInCandidates) => {
+            Proof::OptimalInCandidates
+        }
+        (Proof::Optimal, Proof::Optimal) => Proof::Optimal,
+    }
+}
+
+/// The choice at the least price of memory at which a device has room for it; `None` if the first one fits.
+fn within(
+    given: &Given<'_>,
+    choice: &mut Choice<'_>,
+    first: &Chosen,
+    limit: u64,
+) -> Result<Option<Chosen>, Box<Diagnostic>> {
+    let memory = |chosen: &Chosen| {
+        let bytes = |value: Value| {
+            let stored = chosen.values.get(&value).cloned().unwrap_or_default();
+            let tensor = given.func.ty(value).as_tensor();
+            let local = tensor.and_then(|t| Some((stored.local_elements(t)?, t.dtype.bits())));
+            local.map_or(0, |(n, bits)| n.saturating_mul(u64::from(bits)).div_ceil(8))
+        };
+        device_memory(given.func, given.registry, &bytes)[1]
+    };
+    let mut least = memory(first);
+    if least <= limit {
+        return Ok(None);
+    }
+    for price in 0..PRICES {
+        let draft = choice.draft(1 << (2 * price));
+        let chosen = choice.solve(&draft);
+        let now = memory(&chosen);
+        if now <= limit {
+            return Ok(Some(chosen));
+        }
+        least = least.min(now);
+    }
+    let message = format!(
+        "found {least} bytes of values alive at once on each device of @{}, wanted at most {limit}",
+        given.func.name
+    );
+    let diag = Diagnostic::error(codes::SHARD_MEMORY, message);
+    Err(Box::new(diag.hint(
+        "give the mesh more devices, or free the shardings of weights that are on all devices",
+    )))
+}

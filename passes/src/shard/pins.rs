@@ -1,0 +1,196 @@
+//! The shardings that a user wishes.
+
+use crate::codes;
+use optc_ir::shard::{Mesh, Piece, ShardError, Sharding, Split};
+use optc_ir::{Diagnostic, Func, Type, Value};
+
+/// The mesh and the wishes of a user.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wishes {
+    /// `--mesh`: the mesh; `None` is the one that the module states.
+    pub mesh: Option<Mesh>,
+    /// `--shard`: names of arguments, results and locations with the texts of their shardings.
+    pub pins: Vec<(String, String)>,
+}
+
+/// The shardings that a value may have.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pin {
+    /// The name that was wished, for messages.
+    pub(super) name: String,
+    /// The stated splits.
+    pub(super) fixed: Sharding,
+    /// The dimensions that axes which are not named may split.
+    pub(super) free: Vec<usize>,
+}
+
+impl Pin {
+    /// A pin to one sharding.
+    pub(super) fn exact(name: String, fixed: Sharding) -> Pin {
+        Pin {
+            name,
+            fixed,
+            free: Vec::new(),
+        }
+    }
+
+    /// Returns whether a sharding is allowed.
+    pub(super) fn allows(&self, sharding: &Sharding) -> bool {
+        let stated = self
+            .fixed
+            .splits()
+            .iter()
+            .all(|s| sharding.on(s.axis) == Some(s));
+        let others = sharding
+            .splits()
+            .iter()
+            .filter(|s| self.fixed.on(s.axis).is_none());
+        stated
+            && others
+                .flat_map(Split::pieces)
+                .all(|p| self.free.contains(&p.dim))
+    }
+
+    /// Both pins; `None` if no sharding is allowed by both.
+    pub(super) fn and(&self, other: &Pin) -> Option<Pin> {
+        let mut fixed = self.fixed.clone();
+        for split in other.fixed.splits() {
+            fixed = fixed.with(split.clone());
+        }
+        let both = Pin {
+            name: self.name.clone(),
+            free: self
+                .free
+                .iter()
+                .copied()
+                .filter(|d| other.free.contains(d))
+                .collect(),
+            fixed,
+        };
+        (self.allows(&both.fixed) && other.allows(&both.fixed)).then_some(both)
+    }
+}
+
+/// Reads `[data, _, model]`: for each dimension the axes that split it, several in parentheses, outermost first; `_` is
+/// split over none, and `?` over any axes that the text does not name. A text with an `@`, `[data@d0/2]`, lists splits.
+///
+/// # Errors
+/// The text is malformed, names an unknown axis, or states splits that the value cannot have.
+pub(super) fn read(name: &str, text: &str, ty: &Type, mesh: &Mesh) -> Result<Pin, Diagnostic> {
+    let Some(tensor) = ty.as_tensor() else {
+        return Err(malformed(name, text, "a tensor to be split"));
+    };
+    let inner = text
+        .trim()
+        .strip_prefix('[')
+        .and_then(|t| t.strip_suffix(']'));
+    let inner = inner.ok_or_else(|| malformed(name, text, "a list, such as [data, _, model]"))?;
+    let entries = entries(inner);
+    let pin = if inner.contains('@') {
+        let texts = entries.iter().map(|e| e.trim_matches('"'));
+        Sharding::parse(texts, mesh).map(|fixed| Pin::exact(name.to_owned(), fixed))
+    } else {
+        if entries.len() != tensor.rank() {
+            let wanted = format!("{} entries, one a dimension", tensor.rank());
+            return Err(malformed(name, text, &wanted));
+        }
+        let sizes = tensor.dims.iter().map(|d| d.fixed().unwrap_or(0));
+        by_dimension(name, &entries, &sizes.collect::<Vec<_>>(), mesh)
+    };
+    let fits = |pin: Pin| pin.fixed.fits(tensor, mesh).map(|()| pin);
+    pin.and_then(fits).map_err(|error| refused(name, &error))
+}
+
+fn malformed(name: &str, text: &str, wanted: &str) -> Diagnostic {
+    let message = format!("found `--shard {name}={text}`, wanted {wanted}");
+    Diagnostic::error(codes::SHARD_PIN, message).hint(
+        "an entry is the name of an axis, several in parentheses, `_` for no split, `?` for any",
+    )
+}
+
+/// The diagnostic of a refused wish.
+pub(super) fn refused(name: &str, error: &ShardError) -> Diagnostic {
+    let diag = Diagnostic::error(
+        error.code,
+        format!("the sharding of `{name}`: {}", error.message),
+    );
+    match &error.hint {
+        Some(hint) => diag.hint(hint),
+        None => diag,
+    }
+}
+
+/// The entries between commas that are outside of parentheses.
+fn entries(text: &str) -> Vec<&str> {
+    let (mut depth, mut start) = (0i32, 0);
+    let mut found = Vec::new();
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' if depth == 0 => {
+                found.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if !text[start..].trim().is_empty() {
+        found.push(text[start..].trim());
+    }
+    found
+}
+
+fn by_dimension(
+    name: &str,
+    entries: &[&str],
+    sizes: &[u64],
+    mesh: &Mesh,
+) -> Result<Pin, ShardError> {
+    let mut pin = Pin::exact(name.to_owned(), Sharding::replicated());
+    for (dim, (entry, &size)) in entries.iter().zip(sizes).enumerate() {
+        match *entry {
+            "_" => continue,
+            "?" => {
+                pin.free.push(dim);
+                continue;
+            }
+            _ => {}
+        }
+        let names = entry.trim_start_matches('(').trim_end_matches(')');
+        let mut stride = size;
+        for axis in names.split(',').map(str::trim) {
+            let number = mesh.axis(axis).ok_or_else(|| mesh.unknown_axis(axis))?;
+            let extent = mesh.axes[number].extent;
+            if pin.fixed.on(number).is_some() {
+                let text = format!("{axis}@d{dim}");
+                return Sharding::parse([text.as_str(), text.as_str()], mesh).map(|_| pin);
+            }
+            // An extent that does not divide is refused by the check of the sharding, which says what is possible.
+            stride = stride.div_ceil(extent.max(1)).max(1);
+            let piece = Piece {
+                dim,
+                stride,
+                extent,
+            };
+            pin.fixed = std::mem::take(&mut pin.fixed).with(Split::over(number, &[piece]));
+        }
+    }
+    Ok(pin)
+}
+
+/// The value of this name: an argument, a result, or the first result of an operation at this location. The second
+/// number is that of the result.
+pub(super) fn named(func: &Func, name: &str) -> Option<(Value, Option<usize>)> {
+    let arg = (0..func.args.len()).find(|&i| func.arg_key(i) == name);
+    if let Some(i) = arg {
+        return Some((func.args[i], None));
+    }
+    let result = (0..func.results.len()).find(|&i| func.result_key(i) == name);
+    if let Some(i) = result {
+        return Some((func.results[i], Some(i)));
+    }
+    let at = |op: &&optc_ir::Op| func.ops[**op].loc.names().iter().any(|n| &***n == name);
+    let op = func.body.iter().find(at)?;
+    func.ops[*op].results.first().map(|&v| (v, None))
+}

@@ -1,0 +1,340 @@
+//! The choice as a problem of the solver: one variable for each operation and each value.
+//!
+//! - The state of an operation is its split loops. It costs the time of its part of the work.
+//! - The state of a value is the sharding in which it is stored. It costs nothing, or its bytes where memory is priced.
+//! - A table for each operand has the times of the collectives from the stored sharding to the one that is read, and a
+//!   table for each result those from the one that is made to the stored one.
+
+use super::pins::Pin;
+use super::places::Places;
+use super::states::{States, states, stored};
+use indexmap::{IndexMap, IndexSet};
+use optc_check::mesh::{Divided, Links, Site, conversion, seconds_of};
+use optc_ir::shard::{Piece, Sharding};
+use optc_ir::{Func, Registry, Value};
+use optc_solver::{Aim, Asked, Columns, Draft, Solution, Starts, cost, movement};
+use optc_target::Target;
+use std::rc::Rc;
+
+/// The parts of a function that do not change while it is solved.
+pub(super) struct Given<'a> {
+    pub(super) func: &'a Func,
+    pub(super) sites: &'a [Site],
+    pub(super) links: &'a Links,
+    pub(super) registry: &'a Registry,
+    pub(super) target: &'a Target,
+    /// The pin of each value.
+    pub(super) pins: &'a IndexMap<Value, Pin>,
+    /// The pins of results of the function.
+    pub(super) returned: &'a IndexMap<usize, Pin>,
+}
+
+/// The states and tables of a function.
+pub(super) struct Choice<'a> {
+    given: &'a Given<'a>,
+    /// The states of each operation of the body, by the number of its list.
+    lists: Vec<States>,
+    ops: Vec<usize>,
+    /// The stored shardings of each value, by the number of its list.
+    stored: IndexSet<Vec<Sharding>>,
+    values: Vec<usize>,
+    /// The variable of each value with a state; values that nothing in the body makes or reads have none.
+    vars: IndexMap<Value, usize>,
+    tables: IndexMap<Key, Rc<Columns>>,
+    /// True if no state was left out.
+    pub(super) complete: bool,
+    /// The entries of all different tables, a count of the work.
+    pub(super) entries: usize,
+}
+
+/// The key of a table of collectives: the lists of both sides and the bytes of the value.
+type Key = (usize, Side, u64);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Side {
+    Read(usize, usize),
+    Made(usize, usize),
+}
+
+/// The chosen states.
+pub(super) struct Chosen {
+    /// For each operation of the body, its split loops.
+    pub(super) ops: Vec<Divided>,
+    /// The stored sharding of each value.
+    pub(super) values: IndexMap<Value, Sharding>,
+    pub(super) solution: Solution,
+}
+
+impl<'a> Choice<'a> {
+    pub(super) fn of(given: &'a Given<'a>, places: &Places, most: usize) -> Choice<'a> {
+        let mut choice = Choice {
+            given,
+            lists: Vec::new(),
+            ops: Vec::new(),
+            stored: IndexSet::new(),
+            values: Vec::new(),
+            vars: IndexMap::new(),
+            tables: IndexMap::new(),
+            complete: places.complete.iter().all(|c| *c),
+            entries: 0,
+        };
+        choice.list_ops(places, most);
+        choice.list_values(most);
+        choice
+    }
+
+    fn list_ops(&mut self, places: &Places, most: usize) {
+        let mut known: IndexMap<(&Site, &[Vec<Piece>]), usize> = IndexMap::new();
+        let slots = self.given.links.0.iter().map(|link| link.extent);
+        let slots: Vec<Option<usize>> = slots
+            .map(|n| places.extents.iter().position(|&e| e == n))
+            .collect();
+        for (site, digits) in self.given.sites.iter().zip(&places.ops) {
+            let lists = &mut self.lists;
+            let number = *known.entry((site, digits.as_slice())).or_insert_with(|| {
+                let own: Vec<&[Piece]> = slots
+                    .iter()
+                    .map(|s| s.map_or(&[][..], |s| digits[s].as_slice()))
+                    .collect();
+                lists.push(states(site, &own, most));
+                lists.len() - 1
+            });
+            self.complete &= self.lists[number].complete;
+            self.ops.push(number);
+        }
+    }
+
+    fn list_values(&mut self, most: usize) {
+        let func = self.given.func;
+        let mut seen: IndexMap<Value, IndexSet<Sharding>> = IndexMap::new();
+        for &arg in &func.args {
+            seen.entry(arg).or_default();
+        }
+        for (at, &op) in func.body.iter().enumerate() {
+            let data = &func.ops[op];
+            let list = &self.lists[self.ops[at]].all;
+            for (i, &v) in data.operands.iter().enumerate() {
+                seen.entry(v)
+                    .or_default()
+                    .extend(list.iter().map(|d| d.operands[i].clone()));
+            }
+            for (i, &v) in data.results.iter().enumerate() {
+                seen.entry(v)
+                    .or_default()
+                    .extend(list.iter().map(|d| d.results[i].clone()));
+            }
+        }
+        let axes = self.given.links.0.len();
+        for (value, mut ends) in seen {
+            let pin = self.given.pins.get(&value);
+            ends.extend(pin.map(|p| p.fixed.clone()));
+            let returned = func
+                .results
+                .iter()
+                .enumerate()
+                .filter(|(_, v)| **v == value);
+            ends.extend(
+                returned.filter_map(|(i, _)| Some(self.given.returned.get(&i)?.fixed.clone())),
+            );
+            let (mut all, complete) = stored(ends.iter(), axes, most);
+            if let Some(pin) = pin {
+                all.retain(|s| pin.allows(s));
+                if all.is_empty() {
+                    all.push(pin.fixed.clone());
+                }
+            }
+            self.complete &= complete;
+            let (list, _) = self.stored.insert_full(all);
+            self.vars.insert(value, self.ops.len() + self.values.len());
+            self.values.push(list);
+        }
+    }
+
+    /// The bytes of a value on all devices together.
+    fn bytes(&self, value: Value) -> u64 {
+        let tensor = self.given.func.ty(value).as_tensor();
+        let elements = tensor.and_then(optc_ir::TensorType::elements).unwrap_or(0);
+        let bits = tensor.map_or(0, |t| u64::from(t.dtype.bits()));
+        elements.saturating_mul(bits).div_ceil(8)
+    }
+
+    /// The problem if a byte of a stored value costs this many picoseconds, in 2^20 parts.
+    pub(super) fn draft(&mut self, memory: u64) -> Draft {
+        let ops = self.ops.iter().map(|&list| self.lists[list].all.len());
+        let values = self.values.iter().map(|&list| self.stored[list].len());
+        let mut draft = Draft::over(ops.chain(values).collect());
+        self.add_ops(&mut draft);
+        self.add_values(&mut draft, memory);
+        draft
+    }
+
+    fn add_ops(&mut self, draft: &mut Draft) {
+        let given = self.given;
+        let mut times: IndexMap<(usize, &str), Rc<Columns>> = IndexMap::new();
+        for (at, &op) in given.func.body.iter().enumerate() {
+            let (site, list) = (&given.sites[at], self.ops[at]);
+            let all = &self.lists[list].all;
+            let name: &str = &given.func.ops[op].name;
+            let table = times.entry((list, name)).or_insert_with(|| {
+                let time = seconds_of(given.func, op, given.registry, given.target);
+                let costs = all.iter().map(|d| cost(picoseconds(time(site, d)), 0));
+                Rc::new(Columns::single(costs))
+            });
+            draft.add(&[at], table.clone());
+            let data = &given.func.ops[op];
+            for (i, &value) in data.operands.iter().enumerate() {
+                let table = self.table(value, Side::Read(list, i));
+                draft.add(&[self.vars[&value], at], table);
+            }
+            for (i, &value) in data.results.iter().enumerate() {
+                if !site.source {
+                    let table = self.table(value, Side::Made(list, i));
+                    draft.add(&[self.vars[&value], at], table);
+                }
+            }
+        }
+    }
+
+    /// The times of the collectives between the stored shardings of a value, one a row, and those of an operation's
+    /// states, one a column.
+    fn table(&mut self, value: Value, side: Side) -> Rc<Columns> {
+        let bytes = self.bytes(value);
+        let stored = self.values[self.vars[&value] - self.ops.len()];
+        let key = (stored, side.clone(), bytes);
+        if let Some(known) = self.tables.get(&key) {
+            return known.clone();
+        }
+        let of = |d: &Divided| match side {
+            Side::Read(_, i) => d.operands[i].clone(),
+            Side::Made(_, i) => d.results[i].clone(),
+        };
+        let list = match side {
+            Side::Read(list, _) | Side::Made(list, _) => list,
+        };
+        let mut kinds: IndexSet<Sharding> = IndexSet::new();
+        let columns = self.lists[list]
+            .all
+            .iter()
+            .map(|d| kinds.insert_full(of(d)).0)
+            .collect();
+        let mut costs = Vec::new();
+        for row in &self.stored[stored] {
+            for kind in &kinds {
+                let (from, to) = match side {
+                    Side::Read(..) => (row, kind),
+                    Side::Made(..) => (kind, row),
+                };
+                costs.push(self.time(from, to, bytes));
+            }
+        }
+        self.entries += costs.len();
+        let table = Rc::new(Columns::of(costs, kinds.len(), columns));
+        self.tables.insert(key, table.clone());
+        table
+    }
+
+    /// The time of the collectives; the tie breaker counts them, so that of equal times the fewest are chosen.
+    fn time(&self, from: &Sharding, to: &Sharding, bytes: u64) -> optc_solver::Cost {
+        let all = conversion(from, to, bytes, self.given.links);
+        let seconds: f64 = all.iter().map(|c| c.seconds).sum();
+        cost(picoseconds(seconds), all.iter().map(|c| c.bytes).sum())
+    }
+
+    fn add_values(&mut self, draft: &mut Draft, memory: u64) {
+        let func = self.given.func;
+        for (&value, &var) in &self.vars {
+            let bytes = self.bytes(value);
+            let list = &self.stored[self.values[var - self.ops.len()]];
+            let local = |s: &Sharding| bytes / s.parts().max(1);
+            let priced = |n: u64| {
+                u64::try_from((u128::from(n) * u128::from(memory)) >> 20).unwrap_or(u64::MAX)
+            };
+            let costs = list.iter().map(|s| cost(priced(local(s)), local(s)));
+            draft.add(&[var], Rc::new(Columns::single(costs)));
+            for (i, _) in func
+                .results
+                .iter()
+                .enumerate()
+                .filter(|(_, v)| **v == value)
+            {
+                let Some(pin) = self.given.returned.get(&i) else {
+                    continue;
+                };
+                let costs = list.iter().map(|s| match pin.allows(s) {
+                    true => 0,
+                    false => self.time(s, &pin.fixed, bytes),
+                });
+                draft.add(&[var], Rc::new(Columns::single(costs)));
+            }
+        }
+    }
+
+    /// Solves the problem.
+    pub(super) fn solve(&self, draft: &Draft) -> Chosen {
+        let solution = draft.written().solve(Starts {
+            near: None,
+            safe: &mut || None,
+            asked: Asked::surely(),
+            aim: Aim::Both,
+        });
+        let states = &solution.states;
+        let ops = self
+            .ops
+            .iter()
+            .zip(states)
+            .map(|(&list, &s)| self.lists[list].all[s].clone());
+        let values = self.vars.iter().map(|(&value, &var)| {
+            let list = &self.stored[self.values[var - self.ops.len()]];
+            (value, list[states[var]].clone())
+        });
+        Chosen {
+            ops: ops.collect(),
+            values: values.collect(),
+            solution,
+        }
+    }
+
+    /// The time of a choice, without the price of memory.
+    pub(super) fn time_of(&self, chosen: &Chosen) -> u64 {
+        let given = self.given;
+        let mut sum = 0u64;
+        for (at, &op) in given.func.body.iter().enumerate() {
+            let (site, divided) = (&given.sites[at], &chosen.ops[at]);
+            let time = seconds_of(given.func, op, given.registry, given.target)(site, divided);
+            sum = sum.saturating_add(picoseconds(time));
+            let data = &given.func.ops[op];
+            for (value, read) in data.operands.iter().zip(&divided.operands) {
+                let time = self.time(&chosen.values[value], read, self.bytes(*value));
+                sum = sum.saturating_add(movement(time));
+            }
+            for (value, made) in data.results.iter().zip(&divided.results) {
+                if !site.source {
+                    let time = self.time(made, &chosen.values[value], self.bytes(*value));
+                    sum = sum.saturating_add(movement(time));
+                }
+            }
+        }
+        for (i, value) in given.func.results.iter().enumerate() {
+            let stored = &chosen.values[value];
+            if let Some(pin) = given.returned.get(&i).filter(|pin| !pin.allows(stored)) {
+                let time = self.time(stored, &pin.fixed, self.bytes(*value));
+                sum = sum.saturating_add(movement(time));
+            }
+        }
+        sum
+    }
+
+    /// The number of variables.
+    pub(super) fn variables(&self) -> usize {
+        self.ops.len() + self.values.len()
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time is not negative, and a conversion saturates"
+)]
+fn picoseconds(seconds: f64) -> u64 {
+    (seconds * 1e12).round() as u64
+}
