@@ -13,6 +13,7 @@ use optc_ir::Operation;
 use optc_ir::size::SizeTable;
 use optc_ir::{Bindings, Diagnostic, Module, Registry};
 use optc_passes::manager::{Hooks, Timing};
+use optc_passes::shard::Wishes;
 use optc_passes::{Boundary, PassContext, PassList, Reports, Stage};
 use optc_target::Target;
 #[cfg(feature = "onnx")]
@@ -44,6 +45,8 @@ pub struct Compiler {
     pub target: Option<Arc<Target>>,
     /// The arguments and results that may change their layouts.
     pub boundary: Boundary,
+    /// The mesh of devices and the shardings for the pass `shard`.
+    pub shard: Wishes,
     /// The sizes of symbols at which costs are compared; the default is 128.
     pub bindings: Bindings,
     /// True if remarks name the options that were tried, which takes several more searches.
@@ -102,6 +105,7 @@ impl Compiler {
             targets: Vec::new(),
             target: None,
             boundary: Boundary::default(),
+            shard: Wishes::default(),
             bindings: Bindings::default(),
             explain_remarks: false,
             #[cfg(feature = "onnx")]
@@ -403,6 +407,7 @@ impl Compiler {
         };
         let mut cx = PassContext::new(self.registry.clone(), target);
         cx.boundary = self.boundary.clone();
+        cx.shard = self.shard.clone();
         cx.bindings = self.bindings.0.clone();
         cx.explain_remarks = self.explain_remarks;
         Ok(cx)

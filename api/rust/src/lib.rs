@@ -294,6 +294,53 @@ pub mod memory {
     pub use optc_passes::bufferize::{live_bytes, memory_of};
 }
 
+/// Meshes of devices, and the splits of values over them.
+///
+/// ```
+/// use optc::mesh::{Account, AxisLink, Cause, Collective, Done, Held, Kind, Links, Mesh, MeshAxis, Piece, ShardError};
+/// use optc::mesh::{ShardReport, Sharding, Split, Wishes, argument, conversion, mesh, result, stored, take};
+/// # let text = "%0 = \"hbir.relu\"(%x) : (tensor<8x6xf32>) -> tensor<8x6xf32>";
+/// let mut compiler = optc::Compiler::new();
+/// let devices: Mesh = "data:2,model:4".parse()?;
+/// let axis: &MeshAxis = &devices.axes[1];
+/// assert_eq!((&*axis.name, devices.devices()), ("model", 8));
+/// let pins = vec![("x".to_owned(), "[data, _]".to_owned())];
+/// compiler.shard = Wishes { mesh: Some(devices), pins };
+/// let mut program = compiler.parse("example.ir", text)?;
+/// let run = compiler.compile(&mut program, "shard")?;
+/// let report: &ShardReport = run.reports.get().expect("it ran");
+/// assert_eq!(report.account.collectives().count(), 0);
+///
+/// let devices = mesh(&program.module)?.expect("the pass states it");
+/// let func = &program.module.funcs[0];
+/// let x: Sharding = argument(func, 0, &devices)?.expect("the pass states it");
+/// let split: &Split = x.on(0).expect("it is pinned");
+/// assert_eq!(split.held, Held::Digits(vec![Piece { dim: 0, stride: 4, extent: 2 }]));
+/// assert_eq!(Some(x), stored(func, func.args[0], &devices)?);
+/// assert!(result(func, 0, &devices)?.is_some() && take(func, func.body[0], &devices)?.is_none());
+///
+/// let links = Links(vec![AxisLink { extent: 2, bandwidth: 1e9, latency: 0.0 }]);
+/// let part = Sharding::parse(["data@d0/4"], &devices)?;
+/// let made: Vec<Collective> = conversion(&part, &Sharding::replicated(), 192, &links);
+/// assert_eq!((made[0].kind, made[0].bytes), (Kind::AllGather, 96));
+/// let target = optc::find_target("cpu")?;
+/// let account = Account::of(&program.module, compiler.registry(), &target)?.expect("a mesh");
+/// assert!(account.done.iter().all(|done: &Done| !matches!(done.cause, Cause::Made(_))));
+/// let refused: ShardError = "data".parse::<Mesh>().expect_err("it has no extent");
+/// println!("{refused}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub mod mesh {
+    pub use optc_check::mesh::{
+        Account, AxisLink, Cause, Collective, Done, Kind, Links, conversion,
+    };
+    pub use optc_ir::shard::{
+        Held, Mesh, MeshAxis, Piece, ShardError, Sharding, Split, argument, mesh, result, stored,
+        take,
+    };
+    pub use optc_passes::shard::{ShardReport, Wishes};
+}
+
 /// Execution: programs run in buffers with the layouts of their types, and conversions between layouts.
 ///
 /// ```

@@ -44,20 +44,21 @@ mod pins;
 mod places;
 mod problem;
 mod remarks;
+mod report;
 mod states;
 mod write;
 
 pub use pins::Wishes;
+pub use report::ShardReport;
 
 use crate::codes;
 use crate::pass::{Changed, OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
 use crate::view_fold::Proof;
-use indexmap::IndexMap;
 use optc_check::mesh::{Account, Links, Site, device_memory};
 use optc_ir::shard::{self, Mesh, Piece, ShardError};
 use optc_ir::{Diagnostic, Module, Value};
 use optc_solver::movement;
-use pins::{Pin, named, read, refused};
+use pins::{Wished, refused};
 use places::places;
 use problem::{Choice, Chosen, Given};
 
@@ -89,23 +90,6 @@ const PRICES: u32 = 24;
 /// The pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shard;
-
-/// The report of a run of the pass.
-#[derive(Clone, Debug)]
-pub struct ShardReport {
-    /// The mesh.
-    pub mesh: Mesh,
-    /// The modelled time in picoseconds, as the search prices it.
-    pub time_ps: u64,
-    /// Lower bound of the time of every choice.
-    pub lower_bound_ps: u64,
-    /// The strength of the result.
-    pub proof: Proof,
-    /// The collectives, time and memory of the written program.
-    pub account: Account,
-    /// The variables of the problem, and the entries of its different tables.
-    pub size: [usize; 2],
-}
 
 impl Pass for Shard {
     fn info(&self) -> &'static PassInfo {
@@ -164,90 +148,6 @@ fn mesh_of(module: &Module, wishes: &Wishes) -> Result<Mesh, Box<Diagnostic>> {
             Err(Box::new(diag.hint("give `--mesh=data:4,model:2`")))
         }
     }
-}
-
-/// The pins of one function.
-#[derive(Default)]
-struct Wished {
-    values: IndexMap<Value, Pin>,
-    returned: IndexMap<usize, Pin>,
-}
-
-impl Wished {
-    /// The pins of each function: those that the program states, and those of the wishes, in the entry.
-    fn of(module: &Module, wishes: &Wishes, mesh: &Mesh) -> Result<Vec<Wished>, Box<Diagnostic>> {
-        let mut all = Vec::new();
-        for func in &module.funcs {
-            let mut wished = Wished::default();
-            let defined = func.body.iter().flat_map(|&op| func.ops[op].results.iter());
-            for &value in func.args.iter().chain(defined) {
-                let name = crate::names::name_of(func, value);
-                let stated = shard::stored(func, value, mesh);
-                let stated = stated.map_err(|e| Box::new(refused(&name, &e)))?;
-                if let Some(sharding) = stated {
-                    wished.values.insert(value, Pin::exact(name, sharding));
-                }
-            }
-            for i in 0..func.results.len() {
-                let name = func.result_key(i);
-                let stated = shard::result(func, i, mesh);
-                let stated = stated.map_err(|e| Box::new(refused(&name, &e)))?;
-                if let Some(sharding) = stated {
-                    wished.returned.insert(i, Pin::exact(name, sharding));
-                }
-            }
-            all.push(wished);
-        }
-        let Some(entry) = module.entry() else {
-            return Ok(all);
-        };
-        let func = &module.funcs[entry];
-        for (name, text) in &wishes.pins {
-            let name = name.trim_start_matches('%');
-            let Some((value, result)) = named(func, name) else {
-                let message = format!(
-                    "found no value `{name}` in @{}, wanted an argument, a result or a location",
-                    func.name
-                );
-                let known: Vec<String> = (0..func.args.len()).map(|i| func.arg_key(i)).collect();
-                let diag = Diagnostic::error(codes::SHARD_PIN, message);
-                return Err(Box::new(diag.suggest(
-                    "",
-                    name,
-                    known.iter().map(String::as_str),
-                )));
-            };
-            let pin = read(name, text, func.ty(value), mesh).map_err(Box::new)?;
-            let known = match result {
-                Some(i) => all[entry].returned.insert(i, pin.clone()),
-                None => all[entry].values.insert(value, pin.clone()),
-            };
-            if let Some(known) = known {
-                let both = known
-                    .and(&pin)
-                    .ok_or_else(|| contradiction(&known, &pin, mesh))?;
-                match result {
-                    Some(i) => all[entry].returned.insert(i, both),
-                    None => all[entry].values.insert(value, both),
-                };
-            }
-        }
-        Ok(all)
-    }
-}
-
-fn contradiction(a: &Pin, b: &Pin, mesh: &Mesh) -> Box<Diagnostic> {
-    let text = |pin: &Pin| format!("[{}]", pin.fixed.texts(mesh).join(", "));
-    let message = format!(
-        "found two shardings of `{}`, {} and {}, wanted one",
-        b.name,
-        text(a),
-        text(b)
-    );
-    let diag = Diagnostic::error(codes::SHARD_PIN, message);
-    Box::new(diag.hint(
-        "remove one of the two; a value that is read in two shardings is stored in one of them",
-    ))
 }
 
 /// Splits one function.

@@ -1,8 +1,9 @@
 //! The shardings that a user wishes.
 
 use crate::codes;
-use optc_ir::shard::{Mesh, Piece, ShardError, Sharding, Split};
-use optc_ir::{Diagnostic, Func, Type, Value};
+use indexmap::IndexMap;
+use optc_ir::shard::{self, Mesh, Piece, ShardError, Sharding, Split};
+use optc_ir::{Diagnostic, Func, Module, Type, Value};
 
 /// The mesh and the wishes of a user.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,7 +77,7 @@ impl Pin {
 ///
 /// # Errors
 /// The text is malformed, names an unknown axis, or states splits that the value cannot have.
-pub(super) fn read(name: &str, text: &str, ty: &Type, mesh: &Mesh) -> Result<Pin, Diagnostic> {
+fn read(name: &str, text: &str, ty: &Type, mesh: &Mesh) -> Result<Pin, Diagnostic> {
     let Some(tensor) = ty.as_tensor() else {
         return Err(malformed(name, text, "a tensor to be split"));
     };
@@ -181,7 +182,7 @@ fn by_dimension(
 
 /// The value of this name: an argument, a result, or the first result of an operation at this location. The second
 /// number is that of the result.
-pub(super) fn named(func: &Func, name: &str) -> Option<(Value, Option<usize>)> {
+fn named(func: &Func, name: &str) -> Option<(Value, Option<usize>)> {
     let arg = (0..func.args.len()).find(|&i| func.arg_key(i) == name);
     if let Some(i) = arg {
         return Some((func.args[i], None));
@@ -193,4 +194,92 @@ pub(super) fn named(func: &Func, name: &str) -> Option<(Value, Option<usize>)> {
     let at = |op: &&optc_ir::Op| func.ops[**op].loc.names().iter().any(|n| &***n == name);
     let op = func.body.iter().find(at)?;
     func.ops[*op].results.first().map(|&v| (v, None))
+}
+
+/// The pins of one function.
+#[derive(Default)]
+pub(super) struct Wished {
+    pub(super) values: IndexMap<Value, Pin>,
+    pub(super) returned: IndexMap<usize, Pin>,
+}
+
+impl Wished {
+    /// The pins of each function: those that the program states, and those of the wishes, in the entry.
+    pub(super) fn of(
+        module: &Module,
+        wishes: &Wishes,
+        mesh: &Mesh,
+    ) -> Result<Vec<Wished>, Box<Diagnostic>> {
+        let mut all = Vec::new();
+        for func in &module.funcs {
+            let mut wished = Wished::default();
+            let defined = func.body.iter().flat_map(|&op| func.ops[op].results.iter());
+            for &value in func.args.iter().chain(defined) {
+                let name = crate::names::name_of(func, value);
+                let stated = shard::stored(func, value, mesh);
+                let stated = stated.map_err(|e| Box::new(refused(&name, &e)))?;
+                if let Some(sharding) = stated {
+                    wished.values.insert(value, Pin::exact(name, sharding));
+                }
+            }
+            for i in 0..func.results.len() {
+                let name = func.result_key(i);
+                let stated = shard::result(func, i, mesh);
+                let stated = stated.map_err(|e| Box::new(refused(&name, &e)))?;
+                if let Some(sharding) = stated {
+                    wished.returned.insert(i, Pin::exact(name, sharding));
+                }
+            }
+            all.push(wished);
+        }
+        let Some(entry) = module.entry() else {
+            return Ok(all);
+        };
+        let func = &module.funcs[entry];
+        for (name, text) in &wishes.pins {
+            let name = name.trim_start_matches('%');
+            let Some((value, result)) = named(func, name) else {
+                let message = format!(
+                    "found no value `{name}` in @{}, wanted an argument, a result or a location",
+                    func.name
+                );
+                let known: Vec<String> = (0..func.args.len()).map(|i| func.arg_key(i)).collect();
+                let diag = Diagnostic::error(codes::SHARD_PIN, message);
+                return Err(Box::new(diag.suggest(
+                    "",
+                    name,
+                    known.iter().map(String::as_str),
+                )));
+            };
+            let pin = read(name, text, func.ty(value), mesh).map_err(Box::new)?;
+            let known = match result {
+                Some(i) => all[entry].returned.insert(i, pin.clone()),
+                None => all[entry].values.insert(value, pin.clone()),
+            };
+            if let Some(known) = known {
+                let both = known
+                    .and(&pin)
+                    .ok_or_else(|| contradiction(&known, &pin, mesh))?;
+                match result {
+                    Some(i) => all[entry].returned.insert(i, both),
+                    None => all[entry].values.insert(value, both),
+                };
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn contradiction(a: &Pin, b: &Pin, mesh: &Mesh) -> Box<Diagnostic> {
+    let text = |pin: &Pin| format!("[{}]", pin.fixed.texts(mesh).join(", "));
+    let message = format!(
+        "found two shardings of `{}`, {} and {}, wanted one",
+        b.name,
+        text(a),
+        text(b)
+    );
+    let diag = Diagnostic::error(codes::SHARD_PIN, message);
+    Box::new(diag.hint(
+        "remove one of the two; a value that is read in two shardings is stored in one of them",
+    ))
 }

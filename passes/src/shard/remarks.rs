@@ -1,6 +1,6 @@
 //! Remarks on collectives: which values force each, and what would remove it.
 
-use super::ShardReport;
+use super::report::ShardReport;
 use crate::codes;
 use crate::names::printed_name;
 use crate::pass::PassContext;

@@ -1,6 +1,6 @@
 //! Writes the chosen shardings into a function.
 
-use super::Wished;
+use super::pins::Wished;
 use super::problem::Chosen;
 use optc_ir::Func;
 use optc_ir::shard::{self, Mesh, Sharding};

@@ -117,6 +117,12 @@ pub(crate) struct CompileArgs {
     /// Bytes that may be alive at once: parts that keep more are copied, and what stays above is refused
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_live: Option<u64>,
+    /// Mesh of devices for the pass shard: names and numbers of devices, and the link of the target after an @
+    #[arg(long, value_name = "DATA:4,MODEL:2")]
+    pub(crate) mesh: Option<String>,
+    /// Sharding of an argument, a result or a location: x='[data, _, model]', one entry a dimension, `?` for any
+    #[arg(long, value_name = "X=[…]")]
+    pub(crate) shard: Vec<String>,
     /// After every pass also check the memory, and that the target takes the layouts
     #[arg(long)]
     pub(crate) verify_each: bool,

@@ -5,6 +5,7 @@ use crate::boundary;
 use crate::codes;
 use crate::driver::Main;
 use crate::failure::Failure;
+use crate::mesh;
 use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexSet;
@@ -100,6 +101,7 @@ pub(crate) fn compiler(driver: &Main, args: &CompileArgs) -> Result<Compiler, Fa
     }
     bind(&mut compiler, &args.bind)?;
     boundary::add(&mut compiler.boundary, args);
+    mesh::add(&mut compiler.shard, args)?;
     Ok(compiler)
 }
 

@@ -30,6 +30,7 @@ mod layout;
 mod lists;
 mod logging;
 mod manual;
+mod mesh;
 mod model;
 mod part;
 mod reduce;

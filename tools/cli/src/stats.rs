@@ -7,6 +7,7 @@ use crate::driver::Main;
 use crate::estimate::{self, Estimates, Wanted, seconds};
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
+use crate::mesh;
 use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexMap;
@@ -34,6 +35,8 @@ struct Measured {
     bound: IndexMap<Arc<str>, u64>,
     /// Modelled times, if requested.
     estimates: Option<Estimates>,
+    /// The figures on a mesh, if the program has one.
+    mesh: Option<mesh::Figures>,
 }
 
 pub(crate) fn command(
@@ -98,7 +101,8 @@ fn measure(
     args: &CompileArgs,
     wanted: Option<Wanted>,
 ) -> Result<Measured, Failure> {
-    let stages = inputs::stages(compiler, args, "")?;
+    let own = if args.mesh.is_some() { "shard" } else { "" };
+    let stages = inputs::stages(compiler, args, own)?;
     let mut cx = inputs::context(compiler, &program, args)?;
     let before = compiler.stats(&program);
     let sizes = SizeTable::new(&compiler.bindings.0);
@@ -109,9 +113,10 @@ fn measure(
         priced.transpose()
     };
     let priced = price(&program)?;
-    if args.pass.is_none() {
+    if args.pass.is_none() && stages.is_empty() {
         let alone = wanted.zip(priced);
         return Ok(Measured {
+            mesh: mesh::Figures::of(compiler, &program, &target, None)?,
             before: None,
             after: before,
             reports: Reports::default(),
@@ -129,6 +134,7 @@ fn measure(
         .zip(both)
         .map(|(w, (priced, after))| w.estimates(&target, Some((priced, &before)), after, fold));
     Ok(Measured {
+        mesh: mesh::Figures::of(compiler, &program, &target, cx.reports.get())?,
         before: Some(before),
         after,
         reports: cx.reports,
@@ -212,6 +218,9 @@ fn json_of(measured: &Measured) -> String {
         let tiles = measured.reports.get::<TileReport>();
         root.insert("estimate".to_owned(), estimates.json(tiles));
     }
+    if let Some(mesh) = &measured.mesh {
+        root.insert("mesh".to_owned(), mesh.json());
+    }
     format!("{:#}\n", Json::Object(root))
 }
 
@@ -274,6 +283,9 @@ fn table_of(measured: &Measured) -> String {
         if let Some(tiles) = measured.reports.get::<TileReport>() {
             crate::estimate::tiles_text(&mut text, tiles);
         }
+    }
+    if let Some(mesh) = &measured.mesh {
+        text.push_str(&mesh.text());
     }
     text
 }

@@ -44,6 +44,16 @@ fn explain(target: &Target) -> String {
     for level in &target.memory {
         let _ = writeln!(text, "  {}", memory(level));
     }
+    if !target.links.is_empty() {
+        text.push_str("\nlinks between devices:\n");
+    }
+    for link in &target.links {
+        let _ = writeln!(
+            text,
+            "  {:<14} {:.3e} bytes a second, {:.1e} seconds a step",
+            link.name, link.bandwidth, link.latency
+        );
+    }
     text.push_str("\nunits:\n");
     for (name, unit) in &target.units {
         let _ = writeln!(text, "  {name:<14} {}", unit.summary);

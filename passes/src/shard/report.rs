@@ -1,0 +1,22 @@
+//! The report of the pass.
+
+use crate::view_fold::Proof;
+use optc_check::mesh::Account;
+use optc_ir::shard::Mesh;
+
+/// The report of a run of the pass.
+#[derive(Clone, Debug)]
+pub struct ShardReport {
+    /// The mesh.
+    pub mesh: Mesh,
+    /// The modelled time in picoseconds, as the search prices it.
+    pub time_ps: u64,
+    /// Lower bound of the time of every choice.
+    pub lower_bound_ps: u64,
+    /// The strength of the result.
+    pub proof: Proof,
+    /// The collectives, time and memory of the written program.
+    pub account: Account,
+    /// The variables of the problem, and the entries of its different tables.
+    pub size: [usize; 2],
+}
