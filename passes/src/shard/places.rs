@@ -14,6 +14,9 @@ const MOST_CARRIED: usize = 4;
 pub(super) struct Places {
     /// For each operation of the body and each extent, the digits of loops.
     pub(super) ops: Vec<Vec<Vec<Piece>>>,
+    /// Those of them that other operations lead to, and that may be split alone. Any other digit below the major one is
+    /// split only below another axis.
+    pub(super) carried: Vec<Vec<Vec<Piece>>>,
     /// The different extents of the axes.
     pub(super) extents: Vec<u64>,
     /// True for an operation that has all digits that its loops admit.
@@ -53,7 +56,6 @@ struct Finder<'a> {
     ports: Vec<Vec<(usize, Result<usize, usize>)>>,
     seen: FxHashMap<(usize, usize, Vec<Piece>), ()>,
     work: Vec<(optc_ir::Value, usize, Vec<Piece>)>,
-    carried: Vec<Vec<usize>>,
     places: Places,
 }
 
@@ -76,9 +78,9 @@ impl<'a> Finder<'a> {
             ports,
             seen: FxHashMap::default(),
             work: Vec::new(),
-            carried: vec![vec![0; extents.len()]; sites.len()],
             places: Places {
                 ops: vec![vec![Vec::new(); extents.len()]; sites.len()],
+                carried: vec![vec![Vec::new(); extents.len()]; sites.len()],
                 complete: vec![true; sites.len()],
                 extents,
             },
@@ -168,16 +170,16 @@ impl<'a> Finder<'a> {
     fn run(&mut self) {
         while let Some((value, slot, pieces)) = self.work.pop() {
             for (at, port) in self.ports[value.index()].clone() {
-                let full = MOST_CARRIED <= self.carried[at][slot];
+                let full = MOST_CARRIED <= self.places.carried[at][slot].len();
                 if self.places.complete[at] || full {
                     continue;
                 }
                 let own = self.sites[at].loop_pieces(port, &pieces);
-                if let &[piece] = own.as_slice()
-                    && !self.places.ops[at][slot].contains(&piece)
-                {
-                    self.carried[at][slot] += 1;
+                let &[piece] = own.as_slice() else { continue };
+                let major = self.sites[at].loop_extent(piece.dim) == Some(piece.high());
+                if !major && !self.places.carried[at][slot].contains(&piece) {
                     self.give(at, slot, piece);
+                    self.places.carried[at][slot].push(piece);
                 }
             }
         }

@@ -7,7 +7,7 @@
 
 use super::pins::Pin;
 use super::places::Places;
-use super::states::{States, states, stored};
+use super::states::{Digits, States, states, stored};
 use indexmap::{IndexMap, IndexSet};
 use optc_check::mesh::{Divided, Links, Site, conversion, seconds_of};
 use optc_ir::shard::{Piece, Sharding};
@@ -56,6 +56,12 @@ enum Side {
     Made(usize, usize),
 }
 
+/// The lists of the axes, given those of the extents.
+fn by_axis<'p>(slots: &[Option<usize>], lists: &'p [Vec<Piece>]) -> Vec<&'p [Piece]> {
+    let list = |slot: &Option<usize>| slot.map_or(&[][..], |s| lists[s].as_slice());
+    slots.iter().map(list).collect()
+}
+
 /// The chosen states.
 pub(super) struct Chosen {
     /// For each operation of the body, its split loops.
@@ -84,19 +90,21 @@ impl<'a> Choice<'a> {
     }
 
     fn list_ops(&mut self, places: &Places, most: usize) {
-        let mut known: IndexMap<(&Site, &[Vec<Piece>]), usize> = IndexMap::new();
+        let mut known: IndexMap<(&Site, [&[Vec<Piece>]; 2], bool), usize> = IndexMap::new();
         let slots = self.given.links.0.iter().map(|link| link.extent);
-        let slots: Vec<Option<usize>> = slots
-            .map(|n| places.extents.iter().position(|&e| e == n))
-            .collect();
-        for (site, digits) in self.given.sites.iter().zip(&places.ops) {
+        let slot = |n: u64| places.extents.iter().position(|&e| e == n);
+        let slots: Vec<Option<usize>> = slots.map(slot).collect();
+        for (at, site) in self.given.sites.iter().enumerate() {
+            let (digits, alone) = (&places.ops[at], &places.carried[at]);
+            let complete = places.complete[at];
             let lists = &mut self.lists;
-            let number = *known.entry((site, digits.as_slice())).or_insert_with(|| {
-                let own: Vec<&[Piece]> = slots
-                    .iter()
-                    .map(|s| s.map_or(&[][..], |s| digits[s].as_slice()))
-                    .collect();
-                lists.push(states(site, &own, most));
+            let key = (site, [digits.as_slice(), alone.as_slice()], complete);
+            let number = *known.entry(key).or_insert_with(|| {
+                let digits = Digits {
+                    axes: by_axis(&slots, digits),
+                    alone: (!complete).then(|| by_axis(&slots, alone)),
+                };
+                lists.push(states(site, &digits, most));
                 lists.len() - 1
             });
             self.complete &= self.lists[number].complete;

@@ -13,37 +13,67 @@ pub(super) struct States {
     pub(super) complete: bool,
 }
 
-/// The states of an operation with these digits for each axis, at most `most`. States with more parts come first; then
-/// those of axes in the order of the mesh.
-pub(super) fn states(site: &Site, digits: &[&[Piece]], most: usize) -> States {
+/// The digits from which the states of an operation are made.
+pub(super) struct Digits<'a> {
+    /// The digits of each axis.
+    pub(super) axes: Vec<&'a [Piece]>,
+    /// The digits of each axis that may be split alone; `None` is all.
+    pub(super) alone: Option<Vec<&'a [Piece]>>,
+}
+
+impl Digits<'_> {
+    /// Returns whether every digit is the major one of its loop, lies below the digit of another axis, or may be split
+    /// alone.
+    fn admit(&self, site: &Site, chosen: &[Option<Piece>]) -> bool {
+        let Some(alone) = &self.alone else {
+            return true;
+        };
+        chosen.iter().zip(alone).all(|(piece, alone)| {
+            let Some(piece) = piece else { return true };
+            let mut others = chosen.iter().flatten();
+            site.loop_extent(piece.dim) == Some(piece.high())
+                || others.any(|o| o.dim == piece.dim && o.stride == piece.high())
+                || alone.contains(piece)
+        })
+    }
+}
+
+/// The states of an operation, at most `most`. Of too many, those that split a loop over several axes are dropped first,
+/// then those with few parts; the one that splits nothing stays.
+pub(super) fn states(site: &Site, digits: &Digits<'_>, most: usize) -> States {
     let mut all = Vec::new();
     let mut chosen: Vec<Option<Piece>> = Vec::new();
     let limit = most.saturating_mul(64);
     let whole = extend(site, digits, &mut chosen, &mut all, limit);
     let mut seen = IndexSet::new();
-    all.retain(|divided| seen.insert(divided.clone()));
+    all.retain(|(_, divided)| seen.insert(divided.clone()));
     let complete = whole && all.len() <= most;
     if most < all.len() {
-        // What splits nothing stays first, and what is split least is dropped first.
-        all[1..].sort_by_key(|d| std::cmp::Reverse(d.parts));
+        all[1..].sort_by_key(|(minor, d)| (*minor, std::cmp::Reverse(d.parts)));
         all.truncate(most);
     }
+    let all = all.into_iter().map(|(_, divided)| divided).collect();
     States { all, complete }
 }
 
-/// Adds all choices of digits after the chosen ones; returns false if there are more than the limit.
+/// Adds all choices of digits after the chosen ones, each with the number of digits that are not the major ones of their
+/// loops; returns false if there are more than the limit.
 fn extend(
     site: &Site,
-    digits: &[&[Piece]],
+    digits: &Digits<'_>,
     chosen: &mut Vec<Option<Piece>>,
-    all: &mut Vec<Divided>,
+    all: &mut Vec<(usize, Divided)>,
     limit: usize,
 ) -> bool {
     if limit <= all.len() {
         return false;
     }
-    let Some(own) = digits.get(chosen.len()) else {
-        all.extend(site.divided(chosen));
+    let Some(own) = digits.axes.get(chosen.len()) else {
+        if digits.admit(site, chosen) {
+            let minor = |p: &&Piece| site.loop_extent(p.dim) != Some(p.high());
+            let minor = chosen.iter().flatten().filter(minor).count();
+            all.extend(site.divided(chosen).map(|divided| (minor, divided)));
+        }
         return true;
     };
     chosen.push(None);
