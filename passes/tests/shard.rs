@@ -134,7 +134,7 @@ fn heads_stay_on_their_device_through_reshapes_and_transposes() {
         ("wg", "[_, model]"),
         ("wu", "[_, model]"),
         ("wd", "[model, _]"),
-        ("result0", "[_, _, _]"),
+        ("r1", "[_, _, _]"),
     ];
     let ran = shard(&module, "canonicalize,shard", "tpu", "model:4", &pins).unwrap();
     let kinds: Vec<&str> = ran
@@ -280,7 +280,7 @@ fn a_llama_layer_sends_the_bytes_of_the_closed_formulas() {
             ("wu", "[_, model]"),
             ("wd", "[model, _]"),
             ("r0", rows),
-            ("result0", rows),
+            ("r1", rows),
         ];
         let ran = shard(&module, "shard{memory=100000000000000}", "tpu", mesh, &pins).unwrap();
         // Two all-gathers before the products and two reduce-scatters after them.

@@ -241,11 +241,12 @@ impl<'a> Choice<'a> {
         table
     }
 
-    /// The time of the collectives; the tie breaker counts them, so that of equal times the fewest are chosen.
+    /// The time of the collectives. The tie breaker has their bytes and then their number, so that an all-reduce is chosen
+    /// over a reduce-scatter and an all-gather that take as long.
     fn time(&self, from: &Sharding, to: &Sharding, bytes: u64) -> optc_solver::Cost {
         let all = conversion(from, to, bytes, self.given.links);
         let seconds: f64 = all.iter().map(|c| c.seconds).sum();
-        cost(picoseconds(seconds), all.iter().map(|c| c.bytes).sum())
+        cost(picoseconds(seconds), all.iter().map(|c| 8 * c.bytes + 1).sum())
     }
 
     fn add_values(&mut self, draft: &mut Draft, memory: u64) {
@@ -257,7 +258,10 @@ impl<'a> Choice<'a> {
             let priced = |n: u64| {
                 u64::try_from((u128::from(n) * u128::from(memory)) >> 20).unwrap_or(u64::MAX)
             };
-            let costs = list.iter().map(|s| cost(priced(local(s)), local(s)));
+            // Of equal times, the one that keeps the least of arguments on each device.
+            let argument = matches!(func.values[value].def, optc_ir::ValueDef::Arg(_));
+            let kept = |s: &Sharding| if argument { local(s) } else { 0 };
+            let costs = list.iter().map(|s| cost(priced(local(s)), kept(s)));
             draft.add(&[var], Rc::new(Columns::single(costs)));
             for (i, _) in func
                 .results
