@@ -74,11 +74,13 @@ mod scatter_elements;
 mod scatter_nd;
 mod select;
 mod shape;
+mod sharding_constraint;
 mod slice;
 mod softmax;
 mod space_to_depth;
 mod split;
 mod squeeze;
+mod stated_split;
 mod subview;
 mod tile;
 mod top_k;
@@ -110,7 +112,9 @@ pub use recurrent::{Cell, Reading};
 pub use reduce::ReduceKind;
 pub use resize::{Coordinates, Interpolation, NearestMode, ResizeMode};
 pub use scatter::ScatterReduction;
+pub use sharding_constraint::{AxisPart, DimSplit, DimSplits};
 pub use slice::{Bound, Bounds, SlicePart};
+pub use stated_split::{StatedSplit, stated_split};
 pub use unary::{
     Abs, Acos, Acosh, Approximate, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Celu, Clamp, Cos, Cosh,
     Elu, Erf, Erfc, Exp, Expm1, Floor, Gelu, HardSigmoid, HardSwish, Identity, IsInf, IsNan,
@@ -181,6 +185,7 @@ operations! {
     scatter_elements: ScatterElements;
     scatter_nd: ScatterNd;
     select: Select;
+    sharding_constraint: ShardingConstraint;
     slice: Slice;
     softmax: Softmax;
     space_to_depth: SpaceToDepth;

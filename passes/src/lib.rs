@@ -1,4 +1,4 @@
-//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `elide-copies`, `normalize-layouts`, `shard`,
+//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `elide-copies`, `normalize-layouts`, `shard`, `state-shards`,
 //! `bufferize`, `plan-memory`, and their manager.
 //!
 //! An internal part of `optc`; only the crate `optc` has a stable interface.
@@ -30,6 +30,7 @@ mod report;
 mod rewrite;
 pub mod rules;
 pub mod shard;
+pub mod state_shards;
 mod terms;
 pub mod tile_propagate;
 pub mod view_fold;
@@ -56,6 +57,7 @@ pub fn registry() -> Vec<Arc<dyn Pass>> {
         Arc::new(normalize_layouts::NormalizeLayouts),
         Arc::new(plan_memory::PlanMemory),
         Arc::new(shard::Shard),
+        Arc::new(state_shards::StateShards),
         Arc::new(tile_propagate::TilePropagate),
         Arc::new(view_fold::ViewFold::default()),
     ]

@@ -16,7 +16,7 @@
 //! computations. `verbatim.rs` keeps the text of operations without an instruction. `sizes.rs` names unknown sizes by
 //! the integers that operations are given (`known.rs`). `grids.rs` tracks integers that grow evenly, and `signs.rs`
 //! divisions of integers that may be negative. `dynamic.rs` converts operations with sizes as operands to the ordinary
-//! ones.
+//! ones. `shardings.rs` converts the shardings of Shardy.
 
 mod attrs;
 mod codes;
@@ -29,6 +29,7 @@ mod ports;
 mod pretty;
 mod products;
 mod regions;
+mod shardings;
 mod signs;
 mod sizes;
 mod syntax;
@@ -53,5 +54,6 @@ pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
     let module = translate::module(&tree, &aliases, &names).map_err(|diag| vec![*diag])?;
     let mut import = optc_hlo::lower(&module)?;
     ports::attach(&mut import.module, &tree, &aliases, &names);
+    shardings::attach(&mut import.module);
     Ok(import)
 }
