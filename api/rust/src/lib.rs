@@ -488,6 +488,23 @@ pub mod pallas {
     pub use optc_emit::pallas::emit;
 }
 
+/// Python on arrays of JAX.
+///
+/// ```
+/// use optc::jax::emit;
+/// # let text = "%0 = \"hbir.exp\"(%x) : (tensor<64x32xf32>) -> tensor<64x32xf32>";
+/// # let compiler = optc::Compiler::new();
+/// # let program = compiler.parse("example.ir", text)?;
+/// let target = optc::find_target("cpu")?;
+/// let python = emit(&program.module, compiler.registry(), &target).expect("jnp has it");
+/// assert!(python.contains("jnp.exp(x)"));
+/// # Ok::<(), optc::Error>(())
+/// ```
+#[cfg(feature = "emit-jax")]
+pub mod jax {
+    pub use optc_emit::jax::emit;
+}
+
 /// Python with Triton kernels, written from a module with a plan.
 ///
 /// ```

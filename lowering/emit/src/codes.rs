@@ -49,6 +49,11 @@ ROOT c = f32[64] constant({...})
         "optc --emit=hlo in.ir",
         "give the value a layout that XLA's notation has",
     );
+    JAX_MESH = input(
+        "parts of an axis of the mesh do not divide one another, so that no mesh of JAX has them as axes",
+        "two values that are split over `model:(1)4` and over `model:(1)6` of an axis of 12 devices",
+        "split values over parts of an axis that divide one another",
+    );
     LINALG_CONSTANT_DATA = command(
         "the elements of a constant cannot be written in MLIR text: the file that they lie in is not there, or is too short",
         &[(

@@ -10,13 +10,18 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 /// Words with a meaning in Python or in an emitted module.
-const TAKEN: [&str; 50] = [
+const TAKEN: [&str; 58] = [
     "ARGUMENTS",
     "False",
+    "IN",
     "KERNELS",
+    "MESH",
     "None",
+    "OUT",
+    "P",
     "RESULTS",
     "True",
+    "WEIGHTS",
     "and",
     "as",
     "assert",
@@ -45,6 +50,7 @@ const TAKEN: [&str; 50] = [
     "jnp",
     "lambda",
     "lax",
+    "load",
     "math",
     "not",
     "np",
@@ -52,8 +58,10 @@ const TAKEN: [&str; 50] = [
     "os",
     "pass",
     "pl",
+    "place",
     "pltpu",
     "return",
+    "sharded",
     "tl",
     "torch",
     "triton",
@@ -194,20 +202,17 @@ pub(crate) fn signature(entry: &Func) -> String {
     )
 }
 
-/// A function of these arguments, an option and these lines, which returns these results.
+/// A function of these arguments, options and lines, which returns these results.
 pub(crate) fn definition(
     name: &str,
     args: &[&str],
-    option: &str,
+    options: &[&str],
     lines: &[String],
     results: &[&str],
 ) -> String {
-    let mut out = format!("def {name}(");
-    for arg in args {
-        out.push_str(arg);
-        out.push_str(", ");
-    }
-    let _ = writeln!(out, "*, {option}):");
+    let star: &[&str] = if options.is_empty() { &[] } else { &["*"] };
+    let params = [args, star, options].concat().join(", ");
+    let mut out = format!("def {name}({params}):\n");
     let returned = match results {
         [one] => (*one).to_owned(),
         all => tuple(all),
@@ -219,20 +224,20 @@ pub(crate) fn definition(
     out
 }
 
-/// A call of another function of the module with an option that is handed on; `None` if there is no such function.
+/// A call of another function of the module with options that are handed on; `None` if there is no such function.
 pub(crate) fn call(
     functions: &BTreeMap<&str, String>,
     op: &OpRef<'_>,
     args: &[String],
-    option: &str,
+    options: &[&str],
 ) -> Option<String> {
     let callee = CallOp::of(op).map(|call| call.callee);
     let callee = callee.or_else(|_| MlirCall::of(op).map(|call| call.callee));
     let Symbol(name) = callee.ok()?;
     let function = functions.get(&*name)?;
-    let comma = if args.is_empty() { "" } else { ", " };
-    let args = args.join(", ");
-    Some(format!("{function}({args}{comma}{option}={option})"))
+    let options = options.iter().map(|option| format!("{option}={option}"));
+    let args: Vec<String> = args.iter().cloned().chain(options).collect();
+    Some(format!("{function}({})", args.join(", ")))
 }
 
 /// A number as a text of Python.

@@ -257,6 +257,8 @@ pub(crate) enum Emit {
     Onnx,
     /// A Python module: a Pallas kernel for each group of a plan, jnp for the rest
     Pallas,
+    /// A Python module on arrays of JAX, with kernels where there is a plan
+    Jax,
     /// A Python module: Triton kernels for each group of a plan, torch for the rest
     Triton,
     /// A graph for graphviz
@@ -276,7 +278,7 @@ pub(crate) enum Emit {
 impl Emit {
     /// The formats in the spelling of `--emit=`.
     pub(crate) const NAMES: &str =
-        "ir, json, hlo, stablehlo, linalg, onnx, pallas, triton, dot, svg and model-explorer";
+        "ir, json, hlo, stablehlo, linalg, onnx, pallas, jax, triton, dot, svg and model-explorer";
 
     /// The format of a file with this extension; `Err` for an extension that no format has.
     pub(crate) fn of_extension(extension: Option<&str>) -> Result<Emit, &str> {
@@ -297,7 +299,7 @@ impl Emit {
         match self {
             Emit::Dot | Emit::Svg | Emit::Layouts | Emit::Arena | Emit::ModelExplorer => true,
             Emit::Ir | Emit::Json | Emit::Hlo | Emit::StableHlo => false,
-            Emit::Linalg | Emit::Onnx | Emit::Pallas | Emit::Triton => false,
+            Emit::Linalg | Emit::Onnx | Emit::Pallas | Emit::Jax | Emit::Triton => false,
         }
     }
 }

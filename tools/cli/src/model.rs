@@ -49,6 +49,7 @@ pub(crate) fn format_of(emit: Emit) -> Option<Format> {
         | Emit::Json
         | Emit::Linalg
         | Emit::Pallas
+        | Emit::Jax
         | Emit::Triton
         | Emit::Dot
         | Emit::Svg
@@ -80,12 +81,22 @@ pub(crate) fn whole(emit: Emit, stages: &[Stage]) -> optc::onnx::Whole {
 /// The pass that makes a program one without layouts.
 const LAST: &str = "normalize-layouts";
 
-/// Appends the pass that removes layouts to a pipeline whose output is written without layouts.
+/// The pass that chooses splits over a mesh, and the pass that states them as operations, while values still have the
+/// dimensions that they were chosen for.
+const SHARD: [&str; 2] = ["shard", "state-shards"];
+
+/// Appends the pass that removes layouts to a pipeline whose output is written without layouts, and before it the pass
+/// that states splits, if they are chosen and the format can say them.
 pub(crate) fn finish(
     compiler: &Compiler,
     emit: Emit,
     stages: &mut Vec<Stage>,
 ) -> Result<(), Failure> {
+    let has = |name: &str| stages.iter().any(|stage| stage.pass.info().name == name);
+    if matches!(emit, Emit::Jax | Emit::StableHlo) && has(SHARD[0]) && !has(SHARD[1]) {
+        let end = stages.len() - usize::from(ends_without_layouts(stages));
+        stages.splice(end..end, compiler.pipeline(SHARD[1])?);
+    }
     let without_layouts = matches!(emit, Emit::Onnx | Emit::StableHlo);
     if without_layouts && !ends_without_layouts(stages) {
         stages.extend(compiler.pipeline(LAST)?);

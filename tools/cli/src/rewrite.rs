@@ -501,11 +501,14 @@ fn texts(
         }
         // A model is not text and is written elsewhere.
         Emit::Onnx => String::new(),
-        Emit::Pallas => {
+        Emit::Pallas | Emit::Jax => {
+            let write = match emit {
+                Emit::Jax => optc::jax::emit,
+                _ => optc::pallas::emit,
+            };
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
-                let target = &part.cx.target;
-                let text = optc::pallas::emit(&part.after.module, &registry(part), target);
+                let text = write(&part.after.module, &registry(part), &part.cx.target);
                 texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
             }
             texts.join("\n\n# -----\n")

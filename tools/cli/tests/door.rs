@@ -379,7 +379,7 @@ fn one_number_for_many_elements_stays_one() {
          : () -> {ty}\n  return %0 : {ty}\n}}\n"
     );
     folder.write("in.ir", &program);
-    for emit in ["ir", "json", "hlo", "pallas", "triton", "dot", "svg"] {
+    for emit in ["ir", "json", "hlo", "pallas", "jax", "triton", "dot", "svg"] {
         let done = spawn(&folder, &[&format!("--emit={emit}"), "in.ir"]);
         assert_eq!(done.status.code(), Some(0), "{emit}: {}", errors(&done));
         assert!(done.stdout.len() < 10_000, "{emit}");

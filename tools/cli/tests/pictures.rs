@@ -152,7 +152,7 @@ fn the_extension_tells_the_format() {
     }
     optc(&[&program, "-o", &folder.path("a.png")]).fails(
         2,
-        "ir, json, hlo, stablehlo, linalg, onnx, pallas, triton, dot, svg and model-explorer",
+        "ir, json, hlo, stablehlo, linalg, onnx, pallas, jax, triton, dot, svg and model-explorer",
     );
     optc(&["--emit-stage=both", &program]).fails(2, "--emit-stage wants a picture");
 }

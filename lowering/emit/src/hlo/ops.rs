@@ -17,9 +17,9 @@ use optc_ir::op::{AttrValue, Operation, Structure};
 use optc_ir::{Attr, Diagnostic, Dim, Op, OpData, TensorType, Value};
 use optc_layout::{ViewMap, propagate};
 use optc_ops::{
-    BitcastConvert, Broadcast, CallOp, Concat, Constant, DepthToSpace, DotGeneral, Flatten,
-    Identity, Iota, LayoutConvert, MlirCall, Opaque, Reshape, SpaceToDepth, Split, Squeeze, TopK,
-    Transpose, Unsqueeze, View,
+    BitcastConvert, Broadcast, CallOp, Concat, Constant, DepthToSpace, DimSplit, DotGeneral,
+    Flatten, Identity, Iota, LayoutConvert, MlirCall, Opaque, Reshape, ShardingConstraint,
+    SpaceToDepth, Split, Squeeze, TopK, Transpose, Unsqueeze, View,
 };
 use std::fmt::Write;
 
@@ -65,7 +65,13 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Form<String> {
     let ty = w.tensor(data.results[0])?.clone();
     let args = &data.operands;
     Ok(match &*data.name {
-        Identity::NAME => identity(w, args[0], &ty)?,
+        ShardingConstraint::NAME if w.shared.mlir => {
+            let splits = w.typed::<ShardingConstraint>(data)?.split.0;
+            let splits: Vec<String> = splits.iter().map(DimSplit::to_string).collect();
+            let attrs = format!(", split={{{}}}", splits.join(","));
+            w.one("sharding-constraint", args[0], &ty, &attrs)?
+        }
+        Identity::NAME | ShardingConstraint::NAME => identity(w, args[0], &ty)?,
         BitcastConvert::NAME => w.one("bitcast-convert", args[0], &ty, "")?,
         View::NAME => view(w, data, &ty)?,
         Reshape::NAME | Squeeze::NAME | Unsqueeze::NAME | Flatten::NAME => {

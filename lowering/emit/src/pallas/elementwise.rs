@@ -5,7 +5,9 @@ use super::words::{dtype, float, tuple};
 use crate::python::Text;
 use optc_ir::DType;
 use optc_ir::op::{Binary, Direction, ExprBuilder, Operation, Unary};
-use optc_ops::{Dequantize, Identity, IsInf, IsNan, LayoutConvert, Quantize, Relu};
+use optc_ops::{
+    Dequantize, Identity, IsInf, IsNan, LayoutConvert, Quantize, Relu, ShardingConstraint,
+};
 use std::convert::Infallible;
 
 /// Operations that `jnp` has a form of by itself, as a text with `{}` for the operand.
@@ -15,6 +17,7 @@ const WHOLE: &[(&str, &str)] = &[
     (IsNan::NAME, "jnp.isnan({})"),
     (LayoutConvert::NAME, "{}"),
     (Relu::NAME, "jnp.maximum({}, 0)"),
+    (ShardingConstraint::NAME, "{}"),
 ];
 
 type Made = Result<Option<Text>, Infallible>;

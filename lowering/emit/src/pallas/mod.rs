@@ -25,6 +25,7 @@ mod ops;
 mod products;
 mod rearrange;
 mod reductions;
+mod shards;
 mod store;
 mod words;
 mod writer;
@@ -46,6 +47,7 @@ use optc_ops::{Constant, DequantizeBlocks, GridSample, MaxPoolIndices, Opaque, R
 use optc_target::{Blocks, Target};
 use optc_tile::{Schedule, Unit};
 use rearrange::rearrangement;
+use shards::{Shards, constraint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::rc::Rc;
@@ -71,28 +73,74 @@ pub fn emit(
     registry: &Registry,
     target: &Target,
 ) -> Result<String, Box<Diagnostic>> {
-    let entry = entry(module)?;
-    if let Some(backend @ (Blocks::Triton | Blocks::MosaicGpu)) = target.blocks {
-        let backend = match backend {
-            Blocks::Triton => "Triton",
-            Blocks::MosaicGpu | Blocks::Tpu => "Mosaic GPU",
-        };
-        let message = format!(
-            "kernels for `{}` are compiled by {backend}, found kernels with parameters of a TPU (scratch memory, the order of a grid), which it does not take",
-            target.name
-        );
-        let diag = Diagnostic::error(codes::PALLAS_TARGET, message);
-        return Err(Box::new(diag.note(
-            "write them for `--target=tpu` or `--target=cpu`, where they run in interpret mode",
-        )));
+    python(module, registry, Style::of_kernels(target)?)
+}
+
+/// The form of a module.
+#[derive(Default)]
+pub(crate) struct Style {
+    /// The bytes of the memory that blocks are in, which a kernel states to its compiler.
+    memory: Option<u64>,
+    /// True if functions have the option `interpret` for kernels.
+    kernels: bool,
+    /// True if functions take what is read from files as the option `weights`.
+    pub(crate) weights: bool,
+    /// True if splits over a mesh are written.
+    pub(crate) shards: bool,
+}
+
+impl Style {
+    /// The form of a module with kernels for this target.
+    pub(crate) fn of_kernels(target: &Target) -> Result<Style, Box<Diagnostic>> {
+        if let Some(backend @ (Blocks::Triton | Blocks::MosaicGpu)) = target.blocks {
+            let backend = match backend {
+                Blocks::Triton => "Triton",
+                Blocks::MosaicGpu | Blocks::Tpu => "Mosaic GPU",
+            };
+            let message = format!(
+                "kernels for `{}` are compiled by {backend}, found kernels with parameters of a TPU (scratch memory, the order of a grid), which it does not take",
+                target.name
+            );
+            let diag = Diagnostic::error(codes::PALLAS_TARGET, message);
+            return Err(Box::new(diag.note(
+                "write them for `--target=tpu` or `--target=cpu`, where they run in interpret mode",
+            )));
+        }
+        let memory = target.memory.iter().rev().find_map(|level| level.bytes);
+        Ok(Style {
+            memory: memory.filter(|_| target.blocks == Some(Blocks::Tpu)),
+            kernels: true,
+            weights: false,
+            shards: false,
+        })
     }
+
+    /// The options of each function that are handed on to the functions that it calls.
+    fn options(&self) -> Vec<&'static str> {
+        let all = [(self.weights, "weights"), (self.kernels, "interpret")];
+        let on = all.into_iter().filter(|(on, _)| *on);
+        on.map(|(_, name)| name).collect()
+    }
+}
+
+/// The module as Python, in this style.
+pub(crate) fn python(
+    module: &Module,
+    registry: &Registry,
+    style: Style,
+) -> Result<String, Box<Diagnostic>> {
+    let entry = entry(module)?;
     let mut names = Names::default();
     let functions = function_names(module, entry, &mut names);
-    let memory = target.memory.iter().rev().find_map(|level| level.bytes);
+    let shards = match style.shards {
+        true => Shards::of(module)?,
+        false => None,
+    };
     let mut parts = Parts {
-        memory: memory.filter(|_| target.blocks == Some(Blocks::Tpu)),
         functions: Rc::new(names.clone()),
         names,
+        shards,
+        style,
         ..Parts::default()
     };
     let mut texts = Vec::with_capacity(module.funcs.len());
@@ -105,6 +153,7 @@ pub fn emit(
 /// State shared by the functions.
 #[derive(Default)]
 struct Parts {
+    style: Style,
     /// The names of functions; no value gets one of these.
     functions: Rc<Names>,
     /// All names of the module: functions and kernels.
@@ -112,36 +161,62 @@ struct Parts {
     helpers: BTreeSet<&'static str>,
     kernels: Vec<String>,
     wide: bool,
-    weights: bool,
-    /// The bytes of the memory that blocks are in, which a kernel states to its compiler.
-    memory: Option<u64>,
+    /// The constants that are read from files and the texts that read them, by their keys among `weights`.
+    weights: Vec<(String, String)>,
+    /// The keys of `weights`.
+    keys: Names,
+    /// The mesh, if splits over one are written.
+    shards: Option<Shards>,
+    /// The splits of weights by their keys.
+    splits: Vec<(String, String)>,
 }
 
 impl Parts {
     fn text(&self, entry: &Func, functions: &[String]) -> String {
-        let mut out = String::from(
-            "\"\"\"Written by optc: a kernel for each group of operations, and a function that calls them.\"\"\"\n\n",
-        );
+        let first = match self.style.kernels {
+            true => "a kernel for each group of operations, and a function that calls them",
+            false => "a function on arrays of JAX",
+        };
+        let mut out = format!("\"\"\"Written by optc: {first}.\"\"\"\n\n");
+        let from_files = !self.weights.is_empty();
         let merges = ["_dot", "_matmul"];
         if merges.iter().any(|name| self.helpers.contains(name)) {
             out.push_str("import math\n");
         }
-        if self.weights {
+        if from_files {
             out.push_str("import os\n");
         }
-        if out.ends_with("math\n") || self.weights {
+        if out.ends_with("math\n") || from_files {
             out.push('\n');
         }
         out.push_str(
             "import jax\nimport jax.numpy as jnp\nimport numpy as np\nfrom jax import lax\n",
         );
-        out.push_str("from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
+        if self.shards.is_some() {
+            out.push_str("from jax.sharding import NamedSharding, PartitionSpec as P\n");
+        }
+        if self.style.kernels {
+            out.push_str("from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
+        }
         if self.wide {
             out.push_str("\njax.config.update(\"jax_enable_x64\", True)\n");
         }
         out.push_str(&signature(entry));
-        if self.weights {
+        if let Some(shards) = &self.shards {
+            let splits = self.style.weights.then_some(&self.splits[..]);
+            out.push_str(&shards.text(entry, splits));
+        }
+        if from_files {
             out.push_str(WEIGHTS);
+        }
+        if self.style.weights {
+            out.push_str(
+                "\n\ndef load():\n    \"\"\"The option `weights` of main.\"\"\"\n    return {\n",
+            );
+            for (key, text) in &self.weights {
+                let _ = writeln!(out, "        {}: {text},", quoted(key));
+            }
+            out.push_str("    }\n");
         }
         for (name, text) in HELPERS {
             if self.helpers.contains(name) {
@@ -202,8 +277,13 @@ fn function(
     let name = &functions[&*func.name];
     let args: Vec<&str> = func.args.iter().map(|&v| writer.name(v)).collect();
     let results: Vec<&str> = func.results.iter().map(|&v| writer.name(v)).collect();
-    let option = "interpret=jax.default_backend() == \"cpu\"";
-    Ok(definition(name, &args, option, &writer.lines, &results))
+    let given = |option: &str| match option {
+        "interpret" => "interpret=jax.default_backend() == \"cpu\"".to_owned(),
+        other => other.to_owned(),
+    };
+    let options: Vec<String> = parts.style.options().into_iter().map(given).collect();
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    Ok(definition(name, &args, &options, &writer.lines, &results))
 }
 
 impl Function<'_> {
@@ -263,7 +343,7 @@ impl Function<'_> {
             registry: self.registry,
             schedule,
             name: &|v| self.names[v.index()].clone(),
-            memory: parts.memory,
+            memory: parts.style.memory,
         };
         let groups = schedule.groups.iter().enumerate();
         let groups = groups.filter(|(_, group)| !group.ops.is_empty());
@@ -328,13 +408,21 @@ impl Function<'_> {
         let args: Vec<String> = data.operands.iter().map(name).collect();
         let results: Vec<String> = data.results.iter().map(name).collect();
         let op_ref = self.func.op_ref(op);
+        let stated = parts.shards.as_ref().zip(constraint(self.func, op));
+        if let Some((shards, splits)) = stated {
+            let args = [args, shards.split(&splits)].concat().join(", ");
+            self.lines.push(format!("{} = _shard({args})", results[0]));
+            return Ok(());
+        }
         let texts = match self.structure(op) {
             Structure::Constant => {
-                let text = constant(&op_ref, parts);
+                let shards = parts.shards.as_ref();
+                let split = shards.and_then(|shards| shards.entry(self.func, data.results[0]));
+                let text = constant(&op_ref, &results, split, parts);
                 vec![text.ok_or_else(|| refuse("its data is not read"))?]
             }
             Structure::Call => {
-                let call = call(self.functions, &op_ref, &args, "interpret");
+                let call = call(self.functions, &op_ref, &args, &parts.style.options());
                 let call = call.ok_or_else(|| refuse("the function is not there"))?;
                 self.lines.push(format!("{} = {call}", targets(&results)));
                 return Ok(());
@@ -390,7 +478,12 @@ fn view(registry: &Registry, op: &OpRef<'_>, x: &str) -> Option<String> {
 }
 
 /// A constant, either in the module or read from its file.
-fn constant(op: &OpRef<'_>, parts: &mut Parts) -> Option<String> {
+fn constant(
+    op: &OpRef<'_>,
+    results: &[String],
+    split: Option<String>,
+    parts: &mut Parts,
+) -> Option<String> {
     let ty = op.result(0).ok()?;
     let (shape, name) = (tuple(ty.shape()?), dtype(ty.dtype));
     let Constant { value, data } = Constant::of(op).ok()?;
@@ -401,10 +494,15 @@ fn constant(op: &OpRef<'_>, parts: &mut Parts) -> Option<String> {
     }) = data
     {
         let file = quoted(&file);
-        parts.weights = true;
-        return Some(format!(
-            "_weights({file}, {offset}, {length}, {name}, {shape})"
-        ));
+        let text = format!("_weights({file}, {offset}, {length}, {name}, {shape})");
+        let key = parts.keys.fresh(results.first()?);
+        let read = match parts.style.weights {
+            true => format!("weights[{}]", quoted(&key)),
+            false => text.clone(),
+        };
+        parts.splits.extend(split.map(|split| (key.clone(), split)));
+        parts.weights.push((key, text));
+        return Some(read);
     }
     let Some(Attr::Dense(dense)) = value else {
         return None;

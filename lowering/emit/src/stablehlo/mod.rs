@@ -13,6 +13,7 @@ mod attrs;
 mod literal;
 mod ops;
 mod regions;
+mod shardings;
 mod types;
 mod windows;
 mod writer;
@@ -23,8 +24,9 @@ use crate::hlo::{Computations, Emitted, ReadData, Written, computations};
 use crate::write_op::OutputFormat;
 use crate::written::written;
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, Diagnostic, Module, Registry, TensorType, Type};
+use optc_ir::{Diagnostic, Module, Registry, TensorType, Type};
 use optc_target::Target;
+use shardings::Named;
 use std::fmt::Write;
 use writer::Writer;
 
@@ -50,12 +52,13 @@ pub fn emit(
     let entry = &module.funcs[entry(module)?];
     let functions = functions(&made);
     let names = symbols(&made, &functions);
-    let mut out = header(module);
+    let mesh = shardings::named(module);
+    let mut out = header(module, mesh.as_ref());
     let last = functions.iter().rev();
     for name in last {
         let computation = by_name[name];
         let func = module.funcs.iter().find(|f| made.names[&*f.name] == *name);
-        out.push_str(&Writer::new(&by_name, &names).function(
+        out.push_str(&Writer::new(&by_name, &names, mesh.as_ref()).function(
             computation,
             func,
             func.is_some_and(|f| f.name == entry.name),
@@ -131,7 +134,7 @@ fn symbols(made: &Computations, functions: &IndexSet<&str>) -> IndexMap<String, 
     names
 }
 
-fn header(module: &Module) -> String {
+fn header(module: &Module, mesh: Option<&Named>) -> String {
     let mut out = "module".to_owned();
     if let Some(name) = &module.name {
         let _ = write!(out, " @{}", types::symbol(name));
@@ -140,11 +143,14 @@ fn header(module: &Module) -> String {
         let _ = write!(out, " attributes {attrs}");
     }
     out.push_str(" {\n");
-    let others = module
-        .attrs
-        .get("stablehlo.others")
-        .and_then(Attr::as_array);
-    for other in others.unwrap_or_default().iter().filter_map(Attr::as_str) {
+    let line = mesh.and_then(|mesh| shardings::line(module, mesh));
+    // A mesh that was read and is another one now is replaced.
+    let stays = |other: &&str| line.is_none() || !other.starts_with("sdy.mesh @");
+    for other in line
+        .as_deref()
+        .into_iter()
+        .chain(shardings::others(module).filter(stays))
+    {
         let _ = writeln!(out, "  {other}");
     }
     out

@@ -6,6 +6,7 @@ use super::windows::convolution;
 use super::writer::{Leaf, Names, Outcome, Writer, refuse};
 use crate::hlo::{Inside, Line, attr, ints, parsed};
 use optc_layout::XlaShape;
+use optc_ops::DimSplit;
 use std::fmt::Write;
 
 /// Instructions that become an operation of CHLO.
@@ -92,6 +93,7 @@ impl Writer<'_> {
                 return Ok(element(line, tuple, &operands.concat()));
             }
             "copy" if operands.len() == 1 => return Ok(operands.concat()),
+            "sharding-constraint" if self.mesh.is_none() => return Ok(operands.concat()),
             _ => {}
         }
         if let Inside::Verbatim {
@@ -281,6 +283,24 @@ impl Writer<'_> {
             "topk" if get("largest") != Some("false") => {
                 let k = get("k").unwrap_or("1");
                 ("chlo.top_k".to_owned(), format!("k = {k} : i64"))
+            }
+            "sharding-constraint" => {
+                let mesh = self
+                    .mesh
+                    .ok_or_else(|| refuse("a sharding without a mesh"))?;
+                let splits = get("split")
+                    .unwrap_or("")
+                    .trim_matches(['{', '}'])
+                    .split(',');
+                let splits: Result<Vec<DimSplit>, ()> = splits.map(str::parse).collect();
+                let splits = splits.map_err(|()| refuse("a sharding of another form"))?;
+                let splits = if shape.as_array().is_some_and(|a| a.dims.is_empty()) {
+                    &[]
+                } else {
+                    &splits[..]
+                };
+                let sharding = format!("sharding = {}", mesh.sharding(splits));
+                ("sdy.sharding_constraint".to_owned(), sharding)
             }
             "opt-barrier" => (stable("optimization_barrier"), String::new()),
             "custom-call" => (stable("custom_call"), custom_call(line)),

@@ -1,6 +1,7 @@
 //! The writer of a computation, as a function or as the body of a region.
 
 use super::literal;
+use super::shardings::Named;
 use super::types::{symbol, ty};
 use super::windows::HANDED_WINDOWS;
 use crate::codes;
@@ -23,6 +24,8 @@ pub(super) struct Leaf {
 pub(super) struct Writer<'a> {
     pub(super) computations: &'a IndexMap<&'a str, &'a Written>,
     symbols: &'a IndexMap<String, String>,
+    /// The mesh of the module.
+    pub(super) mesh: Option<&'a Named>,
     /// The next number for a value name.
     next: usize,
     /// The names of arguments.
@@ -63,10 +66,12 @@ impl<'a> Writer<'a> {
     pub(super) fn new(
         computations: &'a IndexMap<&'a str, &'a Written>,
         symbols: &'a IndexMap<String, String>,
+        mesh: Option<&'a Named>,
     ) -> Self {
         Writer {
             computations,
             symbols,
+            mesh,
             next: 0,
             taken: IndexSet::new(),
             waiting: IndexMap::new(),
@@ -96,7 +101,7 @@ impl<'a> Writer<'a> {
             let mut leaves = Vec::with_capacity(parts.len());
             for part in &parts {
                 let text = self.argument(name, args.len());
-                let attrs = port(func, args.len(), false);
+                let attrs = self.port(func, args.len(), false);
                 args.push(format!("{text}: {}{attrs}", self.boundary(part)?));
                 leaves.push(Leaf {
                     name: text,
@@ -108,7 +113,7 @@ impl<'a> Writer<'a> {
         let result = parsed(&made.result);
         let mut results = Vec::new();
         for (number, part) in result.parts().into_iter().enumerate() {
-            let attrs = port(func, number, true);
+            let attrs = self.port(func, number, true);
             results.push(format!("{}{attrs}", self.boundary(part)?));
         }
         let visibility = if entry { "public" } else { "private" };
@@ -345,6 +350,25 @@ impl<'a> Writer<'a> {
             shape: shape.clone(),
         })
     }
+
+    /// The attribute dictionary of a port, preceded by a space.
+    fn port(&self, func: Option<&Func>, number: usize, result: bool) -> String {
+        let kept = kept(func, number, result).unwrap_or_default();
+        let split = func
+            .zip(self.mesh)
+            .filter(|_| !kept.contains("sdy.sharding"));
+        let split = split.and_then(|(func, mesh)| mesh.port(func, number, result));
+        let Some(split) = split else {
+            return if kept.is_empty() {
+                String::new()
+            } else {
+                format!(" {kept}")
+            };
+        };
+        let inside = kept.trim_start_matches('{').trim_end_matches('}');
+        let comma = if inside.is_empty() { "" } else { ", " };
+        format!(" {{{inside}{comma}sdy.sharding = {split}}}")
+    }
 }
 
 /// The error that StableHLO cannot express something.
@@ -353,8 +377,8 @@ pub(super) fn refuse(what: &str) -> Box<Diagnostic> {
     Box::new(Diagnostic::error(codes::STABLEHLO_OP, message))
 }
 
-/// The attribute dictionary of a port, preceded by a space.
-fn port(func: Option<&Func>, number: usize, result: bool) -> String {
+/// The attributes of a port that were kept as text.
+fn kept(func: Option<&Func>, number: usize, result: bool) -> Option<&str> {
     let ports = func.map(|f| {
         if result {
             &f.result_ports
@@ -363,6 +387,5 @@ fn port(func: Option<&Func>, number: usize, result: bool) -> String {
         }
     });
     let port = ports.and_then(|ports| ports.get(number));
-    let text = port.and_then(|port| port.attrs.str("stablehlo.attrs"));
-    text.map_or(String::new(), |text| format!(" {text}"))
+    port?.attrs.str("stablehlo.attrs")
 }

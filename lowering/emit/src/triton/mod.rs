@@ -203,7 +203,7 @@ fn function(
     };
     let lines = [&[device], &writer.lines[..]].concat();
     let results: Vec<&str> = func.results.iter().map(|&v| writer.name(v)).collect();
-    Ok(definition(name, &args, "device=None", &lines, &results))
+    Ok(definition(name, &args, &["device=None"], &lines, &results))
 }
 
 impl Function<'_> {
@@ -491,7 +491,7 @@ impl Function<'_> {
         let results: Vec<String> = data.results.iter().map(name).collect();
         let op_ref = self.func.op_ref(op);
         if self.structure(op) == Structure::Call {
-            let call = call(self.functions, &op_ref, &args, "device");
+            let call = call(self.functions, &op_ref, &args, &["device"]);
             let call = call.ok_or_else(|| refuse("the function is not there"))?;
             let targets = match results.as_slice() {
                 [one] => one.clone(),
