@@ -75,6 +75,9 @@ fn unreferenced(cases: &[PathBuf]) -> Result<(), Failed> {
             ("triton/", "cases/lowering/triton", "ir"),
             ("triton/", "cases/lowering/triton", "mlir"),
             ("triton/", "models", "onnx"),
+            ("pallas/", "cases/lowering/triton", "ir"),
+            ("pallas/", "cases/lowering/triton", "mlir"),
+            ("pallas/", "models", "onnx"),
         ];
         let of_kernels = rooms.iter().any(|(prefix, room, ending)| {
             let program = |stem| root().join(format!("tests/{room}/{stem}.{ending}"));

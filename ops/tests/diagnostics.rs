@@ -371,6 +371,62 @@ const CASES: &[Case] = &[
         "func.func @main(%x: f32) -> f32 {\n  return %x : f32\n}",
     ),
     case(
+        "shard-axis",
+        r#"module attributes {hbir.mesh = ["model:2"]} {
+  func.func @main(%x: tensor<5x4xf32> {hbir.shard = ["data@d1/2"]}) {
+    return
+  }
+}"#,
+        "func.func",
+        r#"module attributes {hbir.mesh = ["model:2"]} {
+  func.func @main(%x: tensor<5x4xf32> {hbir.shard = ["model@d1/2"]}) {
+    return
+  }
+}"#,
+    ),
+    case(
+        "shard-mesh",
+        r#"module attributes {hbir.mesh = ["model:0"]} {
+  func.func @main(%x: tensor<5x4xf32> {hbir.shard = ["model@d1/2"]}) {
+    return
+  }
+}"#,
+        "func.func",
+        r#"module attributes {hbir.mesh = ["model:2"]} {
+  func.func @main(%x: tensor<5x4xf32> {hbir.shard = ["model@d1/2"]}) {
+    return
+  }
+}"#,
+    ),
+    case(
+        "shard-split",
+        r#"module attributes {hbir.mesh = ["model:2"]} {
+  func.func @main(%x: tensor<5x4xf32> {hbir.shard = ["model@d0/3"]}) {
+    return
+  }
+}"#,
+        "func.func",
+        r#"module attributes {hbir.mesh = ["model:2"]} {
+  func.func @main(%x: tensor<5x4xf32> {hbir.shard = ["model@d0/3 padded"]}) {
+    return
+  }
+}"#,
+    ),
+    case(
+        "shard-syntax",
+        r#"module attributes {hbir.mesh = ["model:2"]} {
+  func.func @main(%x: tensor<5x4xf32> {hbir.shard = ["model"]}) {
+    return
+  }
+}"#,
+        "func.func",
+        r#"module attributes {hbir.mesh = ["model:2"]} {
+  func.func @main(%x: tensor<5x4xf32> {hbir.shard = ["model@d1/2"]}) {
+    return
+  }
+}"#,
+    ),
+    case(
         "string-escape",
         r#""a.b"() <{x = "\q"}> : () -> ()"#,
         "\\q",

@@ -151,6 +151,13 @@ fn unary_operations() {
     );
     unary("hbir.clamp", props! { min: 0.0 }, &[-2.0, 2.0], &[0.0, 2.0]);
     unary("hbir.identity", none(), &[-2.0, 2.0], &[-2.0, 2.0]);
+    let split = AttrDict::new().with("split", Attr::Array(vec![Attr::str("data:2")]));
+    unary(
+        "hbir.sharding_constraint",
+        split,
+        &[-2.0, 2.0],
+        &[-2.0, 2.0],
+    );
 }
 
 #[test]

@@ -19,6 +19,7 @@ const ELSEWHERE: &[&str] = &[
     "hbir.dequantize_blocks",
     "hbir.quantize",
     "hbir.select",
+    "hbir.sharding_constraint",
     "hbir.trilu",
 ];
 

@@ -265,7 +265,6 @@ fn summed(
 
 /// The modelled seconds of an operation on one device, with its work in `parts` parts: the larger of its arithmetic and
 /// its bytes. An operation that only renames elements takes none.
-#[must_use]
 pub fn seconds_of(
     func: &Func,
     op: Op,

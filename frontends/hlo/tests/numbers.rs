@@ -38,6 +38,11 @@ const ELSEWHERE: &[&str] = &["func.call", "hbir.call", "hbir.opaque"];
 
 /// Operations with a form but no reference case, with attributes and types.
 const MORE: &[[&str; 3]] = &[
+    [
+        "hbir.sharding_constraint",
+        "split = [\"data:2\", \"\"]",
+        "(tensor<4x3xf32>) -> tensor<4x3xf32>",
+    ],
     ["hbir.erfc", "", "(tensor<5x6xf32>) -> tensor<5x6xf32>"],
     [
         "hbir.atan2",

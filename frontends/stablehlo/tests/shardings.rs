@@ -76,7 +76,7 @@ fn constraints_are_operations_and_are_written_again() {
 
 #[test]
 fn a_constraint_moves_with_the_dimensions_that_it_splits() {
-    let out = written(PROGRAM, "default");
+    let out = written(PROGRAM, "default,normalize-layouts");
     assert!(!out.contains("stablehlo.transpose"), "{out}");
     let moved = r#"<{sharding = #sdy.sharding<@mesh, [{"data", ?}, {"model"}, {}]>}> : (tensor<8x4x16xf32>)"#;
     assert!(out.contains(moved), "{out}");

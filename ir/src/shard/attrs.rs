@@ -181,7 +181,10 @@ pub fn check(module: &Module) -> Result<(), Vec<Diagnostic>> {
     let mut diags = Vec::new();
     let found = match mesh(module) {
         Ok(found) => found,
-        Err(error) => return Err(vec![reported(error, Span::default(), "the module")]),
+        Err(error) => {
+            let span = module.funcs.first().map_or(Span::default(), |f| f.span);
+            return Err(vec![reported(error, span, "the module of this function")]);
+        }
     };
     for func in &module.funcs {
         let ports = func.arg_ports.iter().chain(&func.result_ports);
@@ -222,7 +225,7 @@ pub fn check(module: &Module) -> Result<(), Vec<Diagnostic>> {
 }
 
 fn reported(error: ShardError, span: Span, label: &str) -> Diagnostic {
-    let diag = Diagnostic::error(error.code, error.message);
+    let diag = Diagnostic::error(*error.code, error.message);
     let diag = match span == Span::default() {
         true => diag,
         false => diag.at(span, label),

@@ -6,8 +6,8 @@ use crate::diag::Code;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ShardError {
-    /// The code.
-    pub code: Code,
+    /// The code; boxed, as an error is small.
+    pub code: Box<Code>,
     /// Found and wanted.
     pub message: String,
     /// The correction, if one is known.
@@ -19,7 +19,7 @@ impl ShardError {
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> ShardError {
         ShardError {
-            code,
+            code: Box::new(code),
             message: message.into(),
             hint: None,
         }

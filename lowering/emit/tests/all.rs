@@ -2,6 +2,7 @@
 
 mod defaults;
 mod forms;
+mod meshes;
 #[path = "../../../ops/tests/ops_support/mod.rs"]
 mod ops_support;
 mod opsets;

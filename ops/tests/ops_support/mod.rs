@@ -320,6 +320,13 @@ pub(crate) fn seeds() -> Vec<Case> {
     ] {
         add(name, vec![x.clone()], AttrDict::new(), vec![x.clone()]);
     }
+    let split = ["", "data:3 ?", "model:2 rest:2"].map(Attr::str).to_vec();
+    add(
+        "hbir.sharding_constraint",
+        vec![x.clone()],
+        AttrDict::new().with("split", Attr::Array(split)),
+        vec![x.clone()],
+    );
     add(
         "hbir.rms_norm",
         vec![x.clone(), count(&[4])],

@@ -112,7 +112,7 @@ fn malformed(name: &str, text: &str, wanted: &str) -> Diagnostic {
 /// The diagnostic of a refused wish.
 pub(super) fn refused(name: &str, error: &ShardError) -> Diagnostic {
     let diag = Diagnostic::error(
-        error.code,
+        *error.code,
         format!("the sharding of `{name}`: {}", error.message),
     );
     match &error.hint {

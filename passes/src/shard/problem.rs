@@ -62,6 +62,9 @@ fn by_axis<'p>(slots: &[Option<usize>], lists: &'p [Vec<Piece>]) -> Vec<&'p [Pie
     slots.iter().map(list).collect()
 }
 
+/// The causes of an operation's states: its loops, the digits of both kinds, and whether these are all.
+type SiteKey<'p> = (&'p Site, [&'p [Vec<Piece>]; 2], bool);
+
 /// The chosen states.
 pub(super) struct Chosen {
     /// For each operation of the body, its split loops.
@@ -90,7 +93,7 @@ impl<'a> Choice<'a> {
     }
 
     fn list_ops(&mut self, places: &Places, most: usize) {
-        let mut known: IndexMap<(&Site, [&[Vec<Piece>]; 2], bool), usize> = IndexMap::new();
+        let mut known: IndexMap<SiteKey<'_>, usize> = IndexMap::new();
         let slots = self.given.links.0.iter().map(|link| link.extent);
         let slot = |n: u64| places.extents.iter().position(|&e| e == n);
         let slots: Vec<Option<usize>> = slots.map(slot).collect();
@@ -246,7 +249,10 @@ impl<'a> Choice<'a> {
     fn time(&self, from: &Sharding, to: &Sharding, bytes: u64) -> optc_solver::Cost {
         let all = conversion(from, to, bytes, self.given.links);
         let seconds: f64 = all.iter().map(|c| c.seconds).sum();
-        cost(picoseconds(seconds), all.iter().map(|c| 8 * c.bytes + 1).sum())
+        cost(
+            picoseconds(seconds),
+            all.iter().map(|c| 8 * c.bytes + 1).sum(),
+        )
     }
 
     fn add_values(&mut self, draft: &mut Draft, memory: u64) {

@@ -21,7 +21,7 @@ const KINDS: [Kind; 5] = [
 pub(crate) fn add(wishes: &mut Wishes, args: &CompileArgs) -> Result<(), Failure> {
     if let Some(text) = &args.mesh {
         let mesh = text.parse::<Mesh>().map_err(|e| {
-            let diag = Diagnostic::error(e.code, e.message);
+            let diag = Diagnostic::error(*e.code, e.message);
             Failure::about("--mesh", e.hint.into_iter().fold(diag, Diagnostic::hint))
         })?;
         wishes.mesh = Some(mesh);
@@ -58,7 +58,7 @@ impl Figures {
         report: Option<&ShardReport>,
     ) -> Result<Option<Figures>, Failure> {
         let refused = |e: optc::mesh::ShardError| {
-            let diag = Diagnostic::error(e.code, e.message);
+            let diag = Diagnostic::error(*e.code, e.message);
             Failure::about("the mesh", e.hint.into_iter().fold(diag, Diagnostic::hint))
         };
         let account = Account::of(&program.module, compiler.registry(), target).map_err(refused)?;

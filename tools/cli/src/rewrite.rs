@@ -501,22 +501,15 @@ fn texts(
         }
         // A model is not text and is written elsewhere.
         Emit::Onnx => String::new(),
-        Emit::Pallas | Emit::Jax => {
-            let write = match emit {
-                Emit::Jax => optc::jax::emit,
-                _ => optc::pallas::emit,
-            };
+        Emit::Pallas | Emit::Jax | Emit::Triton => {
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
-                let text = write(&part.after.module, &registry(part), &part.cx.target);
-                texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
-            }
-            texts.join("\n\n# -----\n")
-        }
-        Emit::Triton => {
-            let mut texts = Vec::with_capacity(parts.len());
-            for part in parts {
-                let text = optc::triton::emit(&part.after.module, &registry(part));
+                let (module, registry) = (&part.after.module, &registry(part));
+                let text = match emit {
+                    Emit::Jax => optc::jax::emit(module, registry, &part.cx.target),
+                    Emit::Triton => optc::triton::emit(module, registry),
+                    _ => optc::pallas::emit(module, registry, &part.cx.target),
+                };
                 texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
             }
             texts.join("\n\n# -----\n")

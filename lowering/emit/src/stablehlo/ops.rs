@@ -217,6 +217,19 @@ impl Writer<'_> {
         self.assigned(line, &out, &shape.parts())
     }
 
+    /// The sharding of a constraint, from its splits in the text of HLO.
+    fn sharding(&self, splits: &str, shape: &XlaShape) -> Outcome<String> {
+        let mesh = self
+            .mesh
+            .ok_or_else(|| refuse("a sharding without a mesh"))?;
+        let splits = splits.trim_matches(['{', '}']).split(',');
+        let splits: Result<Vec<DimSplit>, ()> = splits.map(str::parse).collect();
+        let splits = splits.map_err(|()| refuse("a sharding of another form"))?;
+        let is_scalar = shape.as_array().is_some_and(|a| a.dims.is_empty());
+        let splits = if is_scalar { &[] } else { &splits[..] };
+        Ok(format!("sharding = {}", mesh.sharding(splits)))
+    }
+
     /// The name and the attributes of an operation without regions.
     fn plain(
         &mut self,
@@ -284,24 +297,10 @@ impl Writer<'_> {
                 let k = get("k").unwrap_or("1");
                 ("chlo.top_k".to_owned(), format!("k = {k} : i64"))
             }
-            "sharding-constraint" => {
-                let mesh = self
-                    .mesh
-                    .ok_or_else(|| refuse("a sharding without a mesh"))?;
-                let splits = get("split")
-                    .unwrap_or("")
-                    .trim_matches(['{', '}'])
-                    .split(',');
-                let splits: Result<Vec<DimSplit>, ()> = splits.map(str::parse).collect();
-                let splits = splits.map_err(|()| refuse("a sharding of another form"))?;
-                let splits = if shape.as_array().is_some_and(|a| a.dims.is_empty()) {
-                    &[]
-                } else {
-                    &splits[..]
-                };
-                let sharding = format!("sharding = {}", mesh.sharding(splits));
-                ("sdy.sharding_constraint".to_owned(), sharding)
-            }
+            "sharding-constraint" => (
+                "sdy.sharding_constraint".to_owned(),
+                self.sharding(get("split").unwrap_or(""), shape)?,
+            ),
             "opt-barrier" => (stable("optimization_barrier"), String::new()),
             "custom-call" => (stable("custom_call"), custom_call(line)),
             "bitcast" if operands.len() == 1 && operands[0].shape == *shape => {
