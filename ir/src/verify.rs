@@ -41,7 +41,7 @@
 //!
 //! # Splits over a mesh
 //! - The axes of `hbir.mesh` are well-formed and differ (`shard-mesh`). Shardings are well-formed (`shard-syntax`), name
-//!   its axes (`shard-axis`), and their digits divide the extents (`shard-split`); see [`shard`](crate::shard).
+//!   its axes (`shard-axis`), and their digits divide the extents (`shard-split`); see [`shard`].
 //!
 //! # Symbolic dimensions
 //! A view between types of unknown dimensions is decided with stand-in numbers for sizes ([`StandIns`]). A `?` whose
