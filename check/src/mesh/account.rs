@@ -3,7 +3,7 @@
 use super::collective::{Collective, conversion};
 use super::links::Links;
 use super::loops::{Divided, Site, local_bytes, seconds_of};
-use optc_ir::entity::EntityId;
+use optc_ir::analysis::last_uses;
 use optc_ir::shard::{self, Held, Mesh, Piece, ShardError, Sharding};
 use optc_ir::{Func, Module, Op, Registry, Structure, Value};
 use optc_target::Target;
@@ -214,31 +214,26 @@ impl Counter<'_> {
 /// bytes of each value.
 #[must_use]
 pub fn device_memory(func: &Func, registry: &Registry, bytes: &dyn Fn(Value) -> u64) -> [u64; 2] {
-    let args = func.args.iter().map(|&value| bytes(value));
-    let mut resident = args.fold(0u64, u64::saturating_add);
-    let mut last: Vec<Option<usize>> = vec![None; func.values.len()];
-    let reads = func.body.iter().enumerate();
-    let reads = reads.flat_map(|(at, &op)| func.ops[op].operands.iter().map(move |&v| (at, v)));
-    let returned = func.results.iter().map(|&v| (func.body.len(), v));
-    for (at, value) in reads.chain(returned) {
-        last[value.index()] = Some(at);
-    }
-    let mut ends: Vec<u64> = vec![0; func.body.len() + 1];
+    let sum = |values: &[Value]| {
+        let all = values.iter().map(|&value| bytes(value));
+        all.fold(0u64, u64::saturating_add)
+    };
+    let is_constant = |op: Op| registry.structure(&func.ops[op].name) == Structure::Constant;
+    let is_resident = |value: &Value| func.def_op(*value).is_none_or(is_constant);
+    let mut resident = sum(&func.args);
     let (mut alive, mut most) = (0u64, 0u64);
-    for (at, &op) in func.body.iter().enumerate() {
-        let constant = registry.structure(&func.ops[op].name) == Structure::Constant;
-        for &value in &func.ops[op].results {
-            let size = bytes(value);
-            if constant {
-                resident = resident.saturating_add(size);
-                continue;
-            }
-            alive = alive.saturating_add(size);
-            let end = last[value.index()].unwrap_or(at);
-            ends[end] = ends[end].saturating_add(size);
-        }
+    let dying = last_uses(func, func.body.iter().map(std::slice::from_ref));
+    for (&op, mut dead) in func.body.iter().zip(dying) {
+        let made = sum(&func.ops[op].results);
+        let held = if is_constant(op) {
+            &mut resident
+        } else {
+            &mut alive
+        };
+        *held = held.saturating_add(made);
         most = most.max(alive);
-        alive = alive.saturating_sub(ends[at]);
+        dead.retain(|value| !is_resident(value));
+        alive = alive.saturating_sub(sum(&dead));
     }
     [resident, resident.saturating_add(most)]
 }
