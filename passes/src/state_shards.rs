@@ -61,7 +61,7 @@ impl Pass for StateShards {
     }
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
-        let refused = |error: ShardError| Box::new(Diagnostic::error(*error.code, error.message));
+        let refused = |error: ShardError| Box::new(Diagnostic::from(error));
         let Some(mesh) = shard::mesh(module).map_err(refused)? else {
             return Ok(Changed::No.into());
         };

@@ -105,7 +105,7 @@ fn a_column_and_a_row_split_need_one_all_reduce() {
         "{}",
         ran.remarks
     );
-    // What is stated is kept, and the pass has nothing left to change.
+    // The stated shardings are kept, and the pass has nothing left to change.
     let again = shard(&ran.module, "shard", "xla", "model:4", &[]).unwrap();
     assert_eq!(text_of(&again.module), text_of(&ran.module));
 }

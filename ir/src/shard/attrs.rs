@@ -225,14 +225,10 @@ pub fn check(module: &Module) -> Result<(), Vec<Diagnostic>> {
 }
 
 fn reported(error: ShardError, span: Span, label: &str) -> Diagnostic {
-    let diag = Diagnostic::error(*error.code, error.message);
-    let diag = match span == Span::default() {
+    let diag = Diagnostic::from(error);
+    match span == Span::default() {
         true => diag,
         false => diag.at(span, label),
-    };
-    match error.hint {
-        Some(hint) => diag.hint(hint),
-        None => diag,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The error of meshes and shardings.
 
-use crate::diag::Code;
+use crate::diag::{Code, Diagnostic};
 
 /// The reason why a mesh, a split or an attribute is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -30,5 +30,12 @@ impl ShardError {
     pub fn hint(mut self, hint: impl Into<String>) -> ShardError {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+impl From<ShardError> for Diagnostic {
+    fn from(error: ShardError) -> Diagnostic {
+        let diag = Diagnostic::error(*error.code, error.message);
+        error.hint.into_iter().fold(diag, Diagnostic::hint)
     }
 }

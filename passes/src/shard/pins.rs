@@ -111,14 +111,9 @@ fn malformed(name: &str, text: &str, wanted: &str) -> Diagnostic {
 
 /// The diagnostic of a refused wish.
 pub(super) fn refused(name: &str, error: &ShardError) -> Diagnostic {
-    let diag = Diagnostic::error(
-        *error.code,
-        format!("the sharding of `{name}`: {}", error.message),
-    );
-    match &error.hint {
-        Some(hint) => diag.hint(hint),
-        None => diag,
-    }
+    let mut error = error.clone();
+    error.message = format!("the sharding of `{name}`: {error}");
+    error.into()
 }
 
 /// The entries between commas that are outside of parentheses.

@@ -62,7 +62,7 @@ fn by_axis<'p>(slots: &[Option<usize>], lists: &'p [Vec<Piece>]) -> Vec<&'p [Pie
     slots.iter().map(list).collect()
 }
 
-/// The causes of an operation's states: its loops, the digits of both kinds, and whether these are all.
+/// The key of the states of an operation: its loops, the digits of both kinds, and whether these are all.
 type SiteKey<'p> = (&'p Site, [&'p [Vec<Piece>]; 2], bool);
 
 /// The chosen states.

@@ -4,7 +4,7 @@ use crate::args::CompileArgs;
 use crate::estimate::seconds;
 use crate::failure::Failure;
 use optc::mesh::{Account, Kind, Mesh, ShardReport, Wishes, mesh};
-use optc::{Compiler, Diagnostic, Program, Target};
+use optc::{Compiler, Program, Target};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 
@@ -20,10 +20,8 @@ const KINDS: [Kind; 5] = [
 /// Adds the mesh and the shardings that the options state.
 pub(crate) fn add(wishes: &mut Wishes, args: &CompileArgs) -> Result<(), Failure> {
     if let Some(text) = &args.mesh {
-        let mesh = text.parse::<Mesh>().map_err(|e| {
-            let diag = Diagnostic::error(*e.code, e.message);
-            Failure::about("--mesh", e.hint.into_iter().fold(diag, Diagnostic::hint))
-        })?;
+        let mesh = text.parse::<Mesh>();
+        let mesh = mesh.map_err(|e| Failure::about("--mesh", e.into()))?;
         wishes.mesh = Some(mesh);
     }
     for pin in &args.shard {
@@ -57,10 +55,7 @@ impl Figures {
         target: &Target,
         report: Option<&ShardReport>,
     ) -> Result<Option<Figures>, Failure> {
-        let refused = |e: optc::mesh::ShardError| {
-            let diag = Diagnostic::error(*e.code, e.message);
-            Failure::about("the mesh", e.hint.into_iter().fold(diag, Diagnostic::hint))
-        };
+        let refused = |e: optc::mesh::ShardError| Failure::about("the mesh", e.into());
         let account = Account::of(&program.module, compiler.registry(), target).map_err(refused)?;
         let mesh = mesh(&program.module).map_err(refused)?;
         Ok(mesh.zip(account).map(|(mesh, account)| Figures {
