@@ -16,6 +16,7 @@ mod normalize;
 mod onnx_out;
 mod passes;
 mod physical;
+mod precision;
 mod props;
 mod quantized;
 mod raised;

@@ -511,7 +511,8 @@ impl<'a> Pricer<'a> {
             element(data.results.first()),
         ];
         let bound = op_ref(self.func, op, &self.values.bound);
-        Some(Arithmetic::of(decl, &bound, elements, self.prices.target))
+        let op = (&bound, &data.attrs);
+        Some(Arithmetic::of(decl, op, elements, self.prices.target))
     }
 }
 

@@ -6,8 +6,8 @@
 
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::iteration_domain_of;
-use optc_ir::{DType, OpDecl, OpRef};
-use optc_target::Target;
+use optc_ir::{AttrDict, DType, OpDecl, OpRef};
+use optc_target::{Precision, Target, Unit};
 use std::num::NonZeroU64;
 
 /// The arithmetic of one operation, and the unit that does it.
@@ -40,12 +40,12 @@ struct Contraction {
 }
 
 impl Arithmetic {
-    /// The arithmetic of an operation. All sizes in the types of `op` are numbers; `element` gives the element types
-    /// in which the first operand and the first result are computed.
+    /// The arithmetic of an operation with its attributes. All sizes in the types of `op` are numbers; `element` gives
+    /// the element types in which the first operand and the first result are computed.
     #[must_use]
     pub fn of(
         decl: &dyn OpDecl,
-        op: &OpRef<'_>,
+        (op, attrs): (&OpRef<'_>, &AttrDict),
         element: [Option<DType>; 2],
         target: &Target,
     ) -> Arithmetic {
@@ -74,10 +74,16 @@ impl Arithmetic {
                 (Amount::Fixed(count), wider)
             }
         };
-        let rate = unit.zip(dtype);
+        let stated = attrs.str(Precision::STATED);
+        let precision = Precision::of_product(stated, target.precision);
+        let rate = |(unit, of): (&Unit, DType)| {
+            let product = matches!(family, "matmul" | "conv") && of == DType::F32;
+            let reduced = product.then(|| unit.f32.of(precision)).flatten();
+            reduced.or_else(|| unit.rates.of(of.is_float(), of.bits()))
+        };
         Arithmetic {
             unit: row.map(|row| row.unit.clone()),
-            rate: rate.and_then(|(unit, of)| unit.rates.of(of.is_float(), of.bits())),
+            rate: unit.zip(dtype).and_then(rate),
             amount,
         }
     }

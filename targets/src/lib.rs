@@ -22,6 +22,7 @@
 //! ```
 
 mod formats;
+mod precision;
 mod price;
 mod rates;
 mod roles;
@@ -30,6 +31,7 @@ mod runs;
 mod slower;
 
 pub use formats::{Format, tiles_text};
+pub use precision::{Precision, Precisions};
 pub use price::{Factor, FactorError, Price, PricedPort};
 pub use rates::Rates;
 pub use roles::{PortRole, When};
@@ -92,6 +94,9 @@ pub struct Unit {
     /// Its rates; estimates ignore the work of a unit without rates.
     #[serde(default)]
     pub rates: Rates,
+    /// Rates of products and convolutions of f32 at other precisions than IEEE's.
+    #[serde(default)]
+    pub f32: Precisions,
     /// The blocks of a product: its rows, columns and summed elements are rounded up to multiples of these.
     #[serde(default)]
     pub block: Option<[NonZeroU64; 3]>,
@@ -220,6 +225,8 @@ pub struct Target {
     pub name: String,
     /// One line.
     pub summary: String,
+    /// The precision of products of f32, if a user asked for one; without it they are products of IEEE numbers.
+    pub precision: Option<Precision>,
     /// The style in which chosen layouts are written.
     pub style: Style,
     /// The block of [`Style::Block`], in elements.
@@ -287,6 +294,16 @@ pub enum TargetError {
         /// The generation asked for.
         generation: String,
         /// The generations that it has.
+        known: String,
+    },
+    /// The target has no products of f32 at this precision.
+    #[error("target `{name}` has no products of f32 at `{precision}`, wanted {known}")]
+    Precision {
+        /// The target.
+        name: String,
+        /// The precision asked for.
+        precision: Precision,
+        /// The precisions that it has.
         known: String,
     },
     /// A format with a defect.
@@ -541,6 +558,7 @@ impl Target {
         Ok(Target {
             name: file.name,
             summary: file.summary,
+            precision: None,
             style: file.spelling,
             dimension_numbers: file.dimension_numbers,
             row_major: file.row_major,

@@ -74,7 +74,7 @@ const WIDTHS: [(u32, Option<RateOf>, Option<RateOf>, RateOf); 5] = [
 
 /// Operations a second: finite, above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Rate(f64);
+pub(crate) struct Rate(pub(crate) f64);
 
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Rate, D::Error> {

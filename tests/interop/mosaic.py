@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The kernels that optc writes for a TPU get through both stages of their compiler, on a machine without a TPU.
 
-usage: python mosaic.py OPTC [--expect-refused=N] [--figures] [FILE.onnx | FILE.ir | FILE.mlir ...]
+usage: python mosaic.py OPTC [--expect-refused=N] [--figures] [--precision=P] [FILE.onnx | FILE.ir | FILE.mlir ...]
 
 Without files: the models of tests/models and the attention blocks of tests/cases.  Each program is planned (`inline,
 canonicalize,view-fold,tile-propagate`, target tpu) and written as Pallas.  JAX lowers each kernel for a TPU (stage one), and
@@ -189,11 +189,11 @@ def arguments(optc, path, names):
     return shapes
 
 
-def judge(optc, path, known, printed=False):
+def judge(optc, path, known, options, printed=False):
     """Prints the share of a program that is in kernels that both stages take; the refusals."""
     with tempfile.TemporaryDirectory() as folder:
         written = pathlib.Path(folder) / "model.py"
-        done = subprocess.run([optc, f"--pass={PASSES}", "--target=tpu", "--emit=pallas", str(path), "-o", str(written)],
+        done = subprocess.run([optc, f"--pass={PASSES}", "--target=tpu", *options, "--emit=pallas", str(path), "-o", str(written)],
                               capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"{path.name}: {done.stderr[:800]}")
@@ -244,10 +244,12 @@ def judge(optc, path, known, printed=False):
 
 def main():
     sys.setrecursionlimit(20_000)
-    optc, expected, figures, files = sys.argv[1], 0, False, []
+    optc, expected, figures, options, files = sys.argv[1], 0, False, [], []
     for arg in sys.argv[2:]:
         if arg.startswith("--expect-refused="):
             expected = int(arg.removeprefix("--expect-refused="))
+        elif arg.startswith("--precision="):
+            options.append(arg)
         elif arg == "--figures":
             figures = True
         else:
@@ -256,7 +258,7 @@ def main():
     blocks = [groups / f"{name}.ir" for name in BLOCKS]
     known, refused, without, sums = {}, [], collections.Counter(), np.zeros(3, np.int64)
     for path in files or sorted((ROOT / "tests/models").glob("*.onnx")) + blocks:
-        own, missing, counts = judge(optc, path, known, figures)
+        own, missing, counts = judge(optc, path, known, options, figures)
         refused += own
         without += missing
         sums += counts

@@ -5,7 +5,7 @@ usage: python triton_kernels.py OPTC [--compile] [--models] [--numbers] [--capab
 
 Without files: groups cut out of models, and programs of this script, and with `--models` the models of tests/models.
 `--compile` compiles every distinct kernel down to machine code, which needs no graphics processor, and prints registers,
-spilled bytes and shared memory; a refusal fails, and so does a product of 16 bits or less without the matrix units.  `--numbers` runs the modules in Triton's interpreter and compares them
+spilled bytes and shared memory; a refusal fails, and so does a product without the matrix units, but for those of IEEE's f32 and f64.  `--numbers` runs the modules in Triton's interpreter and compares them
 with optc's reference interpreter.  Without either, both are done.  `--table` prints a line of markdown for each file.
 Needs triton and numpy (requirements.txt); torch_shim.py stands in for torch.
 """
@@ -70,10 +70,18 @@ MIXED = ("an attention of 16 bits", """func.func @main(%q: tensor<1x2x70x64xf32>
 """, 2e-2)
 
 
+def at(precision, case):
+    """A program whose products of f32 have this precision: its first line has the option."""
+    name, text, tolerance = case
+    return f"{name} as {precision}", f"// --precision={precision}\n{text}", tolerance
+
+
 def written(optc, path, folder, passes=PASSES):
     """The module of a program."""
     out = folder / "module.py"
-    done = subprocess.run([optc, passes, "--target=triton", "--emit=triton", str(path), "-o", str(out)],
+    head = path.read_bytes().split(b"\n", 1)[0].decode(errors="replace")
+    options = [head.removeprefix("// ")] if head.startswith("// --precision=") else []
+    done = subprocess.run([optc, passes, *options, "--target=triton", "--emit=triton", str(path), "-o", str(out)],
                           capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[:600])
@@ -142,7 +150,7 @@ def compiled(path, name, capability):
             spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", said.stdout + said.stderr)))
     return {"registers": int(found.get("REG", 0)), "spilled": spilled,
             "shared": made.metadata.shared, "matrix": bool(re.search(r"\b(?:wgmma\.mma_async|mma\.sync)", ptx)),
-            # Products of f32 state their precision; the vector units compute them.
+            # The vector units compute products of f32 as IEEE defines them.
             "narrow": source_of(kernel).count("tl.dot(") - source_of(kernel).count("input_precision=\"ieee\"")}
 
 
@@ -290,7 +298,7 @@ def figures(optc, sources, capabilities, jobs, table):
                 print(f"{name}: {kernel} for sm_{capability}: {got['refused']}")
             elif got["narrow"] and not got["matrix"]:
                 failed += 1
-                print(f"{name}: {kernel} for sm_{capability} has a product of 16 bits or less without the matrix units")
+                print(f"{name}: {kernel} for sm_{capability} has a product without the matrix units")
             elif got["spilled"]:
                 print(f"{name}: {kernel} for sm_{capability} spills {got['spilled']} bytes, {got['registers']} registers")
             elif not table:
@@ -341,7 +349,7 @@ def main():
     if not cases:
         folder = ROOT / "tests/cases/passes/tile-propagate/groups"
         cases = [(f.stem, f, 1e-4) for f in sorted(folder.glob("*_small.ir"))]
-        cases += [products("f32", 1e-4), products("f16", 2e-2), products("bf16", 1e-1), BYTES, MIXED]
+        cases += [products("f32", 1e-4), at("tf32", products("f32", 1e-4)), at("tf32x3", products("f32", 1e-4)), products("f16", 2e-2), products("bf16", 1e-1), BYTES, MIXED]
         blocks = sorted((ROOT / "tests/cases/lowering/triton").glob("*.*"))
         large = [(f.stem, f) for f in blocks if f.suffix != ".txt"]
         large += [("attention_block", ROOT / "tests/models/micro_attention_full.onnx")]

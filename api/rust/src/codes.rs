@@ -112,6 +112,15 @@ codes! {
         "optc --target=mine.toml --pass=view-fold in.ir",
         "start from a built-in target; `optc targets` explains the fields",
     );
+    TARGET_PRECISION = command(
+        "a target has no products of f32 at a precision",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.matmul"(%x, %y) : (tensor<5x6xf32>, tensor<6x7xf32>) -> tensor<5x7xf32>"#,
+        )],
+        "optc --target=cpu --precision=bf16 --pass=view-fold in.ir",
+        "leave the option out, or name a target whose units have a rate for the precision",
+    );
     TENSOR_SYNTAX = command(
         "the text of a tensor on the command line cannot be read",
         &[],

@@ -15,7 +15,7 @@ use optc_ir::{Bindings, Diagnostic, Module, Registry};
 use optc_passes::manager::{Hooks, Timing};
 use optc_passes::shard::Wishes;
 use optc_passes::{Boundary, PassContext, PassList, Reports, Stage};
-use optc_target::Target;
+use optc_target::{Precision, Target};
 #[cfg(feature = "onnx")]
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,11 +24,12 @@ use std::sync::Arc;
 /// Settings that compilations share: operations, passes, rules, target, boundary.
 ///
 /// ```
-/// use optc::{Bindings, Boundary, Compiler};
+/// use optc::{Bindings, Boundary, Compiler, Precision};
 /// use std::sync::Arc;
 ///
 /// let mut compiler = Compiler::new();
 /// compiler.target = Some(Arc::new(optc::find_target("onnxruntime")?));
+/// compiler.precision = Some(Precision::Ieee);
 /// compiler.boundary = Boundary { free_all: true, ..Boundary::default() };
 /// compiler.bindings = Bindings([("batch".into(), 8)].into_iter().collect());
 /// let text = "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<?x3xf32>) -> tensor<3x?xf32>";
@@ -43,6 +44,10 @@ pub struct Compiler {
     targets: Vec<Added>,
     /// The target; `None` leaves the choice to [`Compiler::default_target`].
     pub target: Option<Arc<Target>>,
+    /// The precision of products of f32; `None` leaves it to the target's own, which is that of IEEE 754. It decides
+    /// the rates of plans and estimates, and what is written for a machine. The interpreter and the executor compute as
+    /// before.
+    pub precision: Option<Precision>,
     /// The arguments and results that may change their layouts.
     pub boundary: Boundary,
     /// The mesh of devices and the shardings for the pass `shard`.
@@ -104,6 +109,7 @@ impl Compiler {
             passes: PassList::builtin(),
             targets: Vec::new(),
             target: None,
+            precision: None,
             boundary: Boundary::default(),
             shard: Wishes::default(),
             bindings: Bindings::default(),
@@ -399,11 +405,16 @@ impl Compiler {
     /// The context of the passes for this program.
     ///
     /// # Errors
-    /// The program names a target that does not exist, and no other is given.
+    /// The program names a target that does not exist, and no other is given; or the target has no products of
+    /// f32 at [`Compiler::precision`].
     pub fn context(&self, program: &Program) -> Result<PassContext, Error> {
         let target = match &self.target {
             Some(target) => target.clone(),
             None => Arc::new(self.default_target(program)?),
+        };
+        let target = match self.precision {
+            None => target,
+            Some(precision) => Arc::new(target::at_precision(&target, precision)?),
         };
         let mut cx = PassContext::new(self.registry.clone(), target);
         cx.boundary = self.boundary.clone();

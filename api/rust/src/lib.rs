@@ -91,8 +91,8 @@ pub use optc_passes::{
     Boundary, Changed, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Reports, Stage,
 };
 pub use optc_target::{
-    Alternative, MemoryLevel, PortRole, PortRule, PricedPort, Rates, Row, Slower, Style, Target,
-    TargetError, Unit, When,
+    Alternative, MemoryLevel, PortRole, PortRule, Precision, Precisions, PricedPort, Rates, Row,
+    Slower, Style, Target, TargetError, Unit, When,
 };
 
 /// Times by a roofline model, not measured.
@@ -518,7 +518,8 @@ pub mod jax {
 /// # let mut program = compiler.parse("example.ir", text)?;
 /// compiler.target = Some(Arc::new(optc::find_target("triton")?));
 /// compiler.compile(&mut program, "canonicalize,view-fold,tile-propagate")?;
-/// let python = emit(&program.module, compiler.registry()).expect("torch has all operations");
+/// let target = optc::find_target("triton")?;
+/// let python = emit(&program.module, compiler.registry(), &target).expect("torch has all operations");
 /// assert!(python.contains("@triton.jit"));
 /// # Ok::<(), optc::Error>(())
 /// ```

@@ -7,7 +7,7 @@ use crate::input::read_text;
 use crate::program::Program;
 use optc_ir::{Diagnostic, OpDecl, Registry, Span, TensorType};
 use optc_layout::Notation;
-use optc_target::{Target, TargetError};
+use optc_target::{Precision, Target, TargetError};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ pub(crate) fn added(text: &str, registry: &Registry, others: &[Added]) -> Result
 /// knows those of added operations.
 ///
 /// ```
-/// use optc::{Alternative, MemoryLevel, Row, TargetError, Unit};
+/// use optc::{Alternative, MemoryLevel, Precision, Precisions, Row, TargetError, Unit};
 ///
 /// let target = optc::find_target("tpu")?;
 /// let level: &MemoryLevel = target.memory.last().expect("it has a memory");
@@ -90,6 +90,8 @@ pub(crate) fn added(text: &str, registry: &Registry, others: &[Added]) -> Result
 ///     let named: Vec<&Alternative> = row.take.iter().filter(|one| one.name.is_some()).collect();
 ///     println!("{family} runs on {} ({}), {} layouts have names", row.unit, unit.summary, named.len());
 /// }
+/// let reduced: &Precisions = &target.units["tensor"].f32;
+/// assert!(target.units["tensor"].rates.of(true, 32) < reduced.of(Precision::Bf16));
 /// let problem: TargetError = optc::Target::parse("name = 1").expect_err("a name is a text");
 /// println!("{problem}");
 /// # Ok::<(), optc::Error>(())
@@ -147,6 +149,17 @@ fn refused(name: &str, text: String, error: &TargetError, families: &[&str]) -> 
         file: name.to_owned(),
         source: text.into(),
     }
+}
+
+/// The target with products of f32 at this precision.
+pub(crate) fn at_precision(target: &Target, precision: Precision) -> Result<Target, Error> {
+    target.clone().with_precision(precision).map_err(|error| {
+        let diag = Diagnostic::error(codes::TARGET_PRECISION, error.to_string());
+        Error::about(
+            "--precision",
+            diag.hint("`optc targets` lists the rates of a target's units"),
+        )
+    })
 }
 
 /// The default target of a program: the one that chose its layouts (`hbir.target`), else the one of its format if there

@@ -281,7 +281,8 @@ pub fn seconds_of(
         element(op_ref.operands.first()),
         element(op_ref.results.first()),
     ];
-    let arithmetic = decl.map(|decl| Arithmetic::of(decl, &op_ref, of, target));
+    let arithmetic =
+        decl.map(|decl| Arithmetic::of(decl, (&op_ref, &func.ops[op].attrs), of, target));
     let work = arithmetic.map_or(0.0, |a| {
         a.rate.map_or(0.0, |rate| seconds(a.operations(), rate))
     });

@@ -34,6 +34,7 @@ pub fn emit(
     };
     style.weights = has_files(module, registry);
     style.shards = true;
+    style.precision = target.precision;
     python(module, registry, style)
 }
 

@@ -23,6 +23,11 @@ fn kernels(module: &Module, registry: &Registry) -> Result<String, Box<Diagnosti
     pallas::emit(module, registry, &target)
 }
 
+fn triton_kernels(module: &Module, registry: &Registry) -> Result<String, Box<Diagnostic>> {
+    let target = Target::builtin("triton").expect("a built-in target");
+    triton::emit(module, registry, &target)
+}
+
 const EMITTERS: &[Emitter] = &[
     Emitter {
         name: "pallas",
@@ -37,7 +42,7 @@ const EMITTERS: &[Emitter] = &[
     },
     Emitter {
         name: "triton",
-        emit: triton::emit,
+        emit: triton_kernels,
         refused: &[
             "hbir.dequantize_blocks",
             "hbir.grid_sample",

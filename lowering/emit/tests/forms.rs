@@ -92,7 +92,8 @@ fn pallas_writes_the_operations_that_it_does_not_list() {
 #[test]
 fn triton_writes_the_operations_that_it_does_not_list() {
     check(triton::WITHOUT_FORM, |module, registry| {
-        triton::emit(module, registry).is_ok()
+        let target = Target::builtin("triton").expect("a built-in target");
+        triton::emit(module, registry, &target).is_ok()
     });
 }
 

@@ -197,7 +197,8 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, target: &Target, id: u32) -
         element(op_ref.results.first()),
     ];
     let arithmetic = decl.filter(|_| known && traffic == Some(Traffic::None));
-    let arithmetic = arithmetic.map(|decl| Arithmetic::of(decl, &op_ref, elements, target));
+    let arithmetic =
+        arithmetic.map(|decl| Arithmetic::of(decl, (&op_ref, &data.attrs), elements, target));
     let arithmetic = arithmetic.filter(|of| 0 < of.operations());
     let unit = arithmetic.as_ref().and_then(|of| {
         let name = of.unit.as_ref()?;

@@ -83,6 +83,9 @@ pub(crate) struct CompileArgs {
     /// Name of a target, or the path of its .toml file
     #[arg(long, value_name = "T")]
     pub(crate) target: Option<String>,
+    /// Precision of products of f32 on the target: what plans count with and what is written; without it every bit counts
+    #[arg(long, value_name = "P", value_parser = optc::Precision::NAMES)]
+    pub(crate) precision: Option<String>,
     /// Format of the input, where the extension does not tell it
     #[arg(long, value_name = "FORMAT", value_parser = optc::Format::NAMES)]
     pub(crate) from: Option<String>,

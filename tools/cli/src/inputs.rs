@@ -99,6 +99,7 @@ pub(crate) fn compiler(driver: &Main, args: &CompileArgs) -> Result<Compiler, Fa
     if let Some(name) = &args.target {
         compiler.target = Some(Arc::new(compiler.find_target(name)?));
     }
+    compiler.precision = args.precision.as_deref().and_then(|name| name.parse().ok());
     bind(&mut compiler, &args.bind)?;
     boundary::add(&mut compiler.boundary, args);
     mesh::add(&mut compiler.shard, args)?;

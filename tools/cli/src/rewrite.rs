@@ -507,7 +507,7 @@ fn texts(
                 let (module, registry) = (&part.after.module, &registry(part));
                 let text = match emit {
                     Emit::Jax => optc::jax::emit(module, registry, &part.cx.target),
-                    Emit::Triton => optc::triton::emit(module, registry),
+                    Emit::Triton => optc::triton::emit(module, registry, &part.cx.target),
                     _ => optc::pallas::emit(module, registry, &part.cx.target),
                 };
                 texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);

@@ -121,6 +121,11 @@ fn rates(unit: &Unit) -> Option<String> {
     let rates = unit.rates.iter();
     let rates: Vec<String> = rates
         .map(|(key, rate)| format!("{key} at {rate:.3e}"))
+        .chain(
+            unit.f32
+                .iter()
+                .map(|(precision, rate)| format!("f32 as {precision} at {rate:.3e}")),
+        )
         .collect();
     let blocks = unit.block.map_or_else(String::new, |[m, n, k]| {
         format!(", products in blocks of {m} by {n} by {k}")

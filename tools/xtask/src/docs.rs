@@ -257,7 +257,11 @@ fn speeds(target: &Target) -> String {
     }
     for (name, unit) in &target.units {
         let rate = |(key, rate): (&str, f64)| format!("{key} at {}", rate / 1e9);
-        let rates: Vec<String> = unit.rates.iter().map(rate).collect();
+        let reduced = unit
+            .f32
+            .iter()
+            .map(|(precision, rate)| format!("products of f32 as {precision} at {}", rate / 1e9));
+        let rates: Vec<String> = unit.rates.iter().map(rate).chain(reduced).collect();
         let rates = match rates.is_empty() {
             true => "no rates".to_owned(),
             false => format!("{} billion operations a second", rates.join(", ")),
@@ -276,7 +280,9 @@ fn targets() -> String {
     text.push_str(
         "Bandwidths and rates are what `optc stats --estimate` (`docs/stats.md`) and `tile-propagate` (`docs/tiling.md`) model times with. A rate is of floats (`f`) or \
          integers (`i`) of a width in bits, or of both; types without one have that of the next wider type. In a \
-         target's file they are `rates = { f16 = 197.0e12, i8 = 394.0e12 }` and, optional too, `block = [8, 128, 128]` of a unit.\n\n",
+         target's file they are `rates = { f16 = 197.0e12, i8 = 394.0e12 }` and, optional too, `block = [8, 128, 128]` of a unit. \
+         Products of f32 keep all their bits unless `--precision` asks for less; `f32 = { bf16 = 197.0e12 }` of a unit has the rates of \
+         the precisions that a machine has: `tf32` and `bf16` round the factors, `tf32x3` and `bf16x3` make three such products of one.\n\n",
     );
     for name in Target::names() {
         let Ok(target) = Target::builtin(name) else {

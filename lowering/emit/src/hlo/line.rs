@@ -1,8 +1,10 @@
 //! Instructions and computations in a form that is independent of the text syntax.
 
-use indexmap::IndexMap;
+use super::attrs::attr;
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::Tensor;
 use optc_layout::XlaShape;
+use optc_target::Precision;
 use std::fmt;
 
 /// The contents of the parentheses of an instruction.
@@ -48,6 +50,37 @@ pub(crate) struct Written {
     pub(crate) root: String,
     /// The execution thread.
     pub(crate) thread: Option<String>,
+}
+
+impl Written {
+    /// States the precision of products of f32; what they state beyond XLA's default stays.
+    pub(crate) fn state_precision(&mut self, precision: Precision) {
+        let made = self.lines.iter().map(|line| (&line.name, &line.shape));
+        let given = self.parameters.iter().map(|(name, shape)| (name, shape));
+        let is_f32 = |(name, shape): (&String, &String)| -> Option<String> {
+            shape.starts_with("f32[").then(|| name.clone())
+        };
+        let singles: IndexSet<String> = given.chain(made).filter_map(is_f32).collect();
+        for line in &mut self.lines {
+            let Inside::Operands(operands) = &line.inside else {
+                continue;
+            };
+            let product = matches!(&*line.opcode, "dot" | "convolution");
+            if !product || !operands.iter().all(|name| singles.contains(name)) {
+                continue;
+            }
+            let word = precision.xla();
+            let wanted = format!(", operand_precision={{{word},{word}}}");
+            match attr(&line.attrs, "operand_precision") {
+                None => line.attrs.push_str(&wanted),
+                Some(stated) if stated.contains("high") => {}
+                Some(stated) => {
+                    let stated = format!(", operand_precision={stated}");
+                    line.attrs = line.attrs.replacen(&stated, &wanted, 1);
+                }
+            }
+        }
+    }
 }
 
 impl Line {

@@ -73,7 +73,7 @@ pub struct Emitted {
 }
 
 /// The module as HLO text; the entry is `@main`, else the first function. `registry` has the operations, `target` is what the
-/// layouts are for, and `data` reads the files of constants.
+/// layouts are for and says the precision of products, and `data` reads the files of constants.
 ///
 /// # Errors
 /// A layout that XLA's notation cannot express, an operation whose writer fails, data of a constant that cannot be read,
@@ -144,6 +144,10 @@ pub(crate) fn computations(
     computations.extend(texts);
     if shared.logical {
         computations.iter_mut().for_each(numbers::absorb);
+    }
+    if let Some(precision) = target.and_then(|target| target.precision) {
+        let state = |computation: &mut Written| computation.state_precision(precision);
+        computations.iter_mut().for_each(state);
     }
     Ok(Computations {
         module: called,

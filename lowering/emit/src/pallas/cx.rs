@@ -1,6 +1,7 @@
 //! The context in which the kernel of a group is written.
 
 use optc_ir::{DType, Func, Op, Operation, Registry, TensorType, Value};
+use optc_target::Precision;
 use optc_tile::Schedule;
 
 /// The reason why a group has no kernel, in words.
@@ -15,6 +16,8 @@ pub(super) struct Cx<'a> {
     pub(super) name: &'a dyn Fn(Value) -> String,
     /// The bytes of the memory that blocks are in, if the target states them.
     pub(super) memory: Option<u64>,
+    /// The precision of products of f32 that state none of their own.
+    pub(super) precision: Option<Precision>,
 }
 
 pub(super) fn shape_of(ty: &TensorType) -> Result<Vec<u64>, Reason> {

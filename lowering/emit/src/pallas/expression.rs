@@ -10,6 +10,7 @@ use super::words::{dtype, tuple};
 use super::writer::Writer;
 use optc_ir::{AttrDict, Attributes, DType, Dim, OpDecl, OpRef, Operation, Type};
 use optc_ops::{Broadcast, Concat, Conv, Iota, Pad, PadAmounts, PadMode, Slice, Split, Subview};
+use optc_target::Precision;
 use optc_tile::Tile;
 
 impl Writer<'_> {
@@ -155,6 +156,7 @@ impl Writer<'_> {
             operands,
             results,
             tile: true,
+            precision: Precision::of_product(data.attrs.str(Precision::STATED), cx.precision),
             pads: member.pads.clone(),
         };
         let written = write(&site, &args).ok_or("it has no form on a tile yet")?;

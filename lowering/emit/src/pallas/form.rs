@@ -3,6 +3,7 @@
 use super::words::tuple;
 use optc_ir::{OpRef, Operation, Registry, TensorType};
 use optc_ops::Slide;
+use optc_target::Precision;
 use std::collections::BTreeSet;
 
 /// An operation on values with these extents, which may be tiles.
@@ -17,6 +18,8 @@ pub(super) struct Site<'a> {
     pub(super) results: Vec<Vec<u64>>,
     /// True if operands and results are tiles.
     pub(super) tile: bool,
+    /// The precision of a product of f32.
+    pub(super) precision: Precision,
     /// The padding of windows that the operands do not contain yet: begin and end of each spatial dimension. `None`
     /// means the padding of the attributes.
     pub(super) pads: Option<Vec<(i64, i64)>>,

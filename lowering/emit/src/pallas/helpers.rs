@@ -95,20 +95,20 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
     ),
     (
         "_conv",
-        r#"def _conv(x, w, strides, pads, dilations, groups, dtype):
+        r#"def _conv(x, w, strides, pads, dilations, groups, precision, dtype):
     """A convolution of N C spatial by O C/groups spatial weights."""
     spatial = "DHW"[3 - len(strides):]
     dims = ("NC" + spatial, "OI" + spatial, "NC" + spatial)
     wide = jnp.promote_types(x.dtype, jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else dtype
     y = lax.conv_general_dilated(
         x.astype(wide), w.astype(wide), strides, pads, rhs_dilation=dilations,
-        dimension_numbers=dims, feature_group_count=groups, precision=lax.Precision.HIGHEST)
+        dimension_numbers=dims, feature_group_count=groups, precision=precision)
     return y.astype(dtype)
 "#,
     ),
     (
         "_conv_transposed",
-        r#"def _conv_transposed(x, w, strides, pads, dilations, groups, dtype):
+        r#"def _conv_transposed(x, w, strides, pads, dilations, groups, precision, dtype):
     """A transposed convolution of N C spatial by C O/groups spatial weights."""
     spatial = "DHW"[3 - len(strides):]
     dims = ("NC" + spatial, "OI" + spatial, "NC" + spatial)
@@ -117,7 +117,7 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
     w = jnp.flip(w.reshape((-1,) + w.shape[2:]), range(2, 2 + len(strides)))
     y = lax.conv_general_dilated(
         x.astype(wide), w.astype(wide), (1,) * len(strides), pads, lhs_dilation=strides, rhs_dilation=dilations,
-        dimension_numbers=dims, feature_group_count=groups, precision=lax.Precision.HIGHEST)
+        dimension_numbers=dims, feature_group_count=groups, precision=precision)
     return y.astype(dtype)
 "#,
     ),

@@ -44,7 +44,7 @@ use optc_ir::{
     Value,
 };
 use optc_ops::{Constant, DequantizeBlocks, GridSample, MaxPoolIndices, Opaque, Recurrent};
-use optc_target::{Blocks, Target};
+use optc_target::{Blocks, Precision, Target};
 use optc_tile::{Schedule, Unit};
 use rearrange::rearrangement;
 use shards::{Shards, constraint};
@@ -83,6 +83,8 @@ pub(crate) struct Style {
     memory: Option<u64>,
     /// True if functions have the option `interpret` for kernels.
     kernels: bool,
+    /// The precision of products of f32 that state none of their own.
+    pub(crate) precision: Option<Precision>,
     /// True if functions take what is read from files as the option `weights`.
     pub(crate) weights: bool,
     /// True if splits over a mesh are written.
@@ -110,8 +112,8 @@ impl Style {
         Ok(Style {
             memory: memory.filter(|_| target.blocks == Some(Blocks::Tpu)),
             kernels: true,
-            weights: false,
-            shards: false,
+            precision: target.precision,
+            ..Style::default()
         })
     }
 
@@ -344,6 +346,7 @@ impl Function<'_> {
             schedule,
             name: &|v| self.names[v.index()].clone(),
             memory: parts.style.memory,
+            precision: parts.style.precision,
         };
         let groups = schedule.groups.iter().enumerate();
         let groups = groups.filter(|(_, group)| !group.ops.is_empty());
@@ -432,8 +435,10 @@ impl Function<'_> {
                 vec![text.ok_or_else(|| refuse("a size is not a number"))?]
             }
             Structure::Plain | Structure::Convert | Structure::Opaque => {
-                let site =
-                    site(&op_ref, self.registry).ok_or_else(|| refuse("a size is not a number"))?;
+                let stated = data.attrs.str(Precision::STATED);
+                let precision = Precision::of_product(stated, parts.style.precision);
+                let site = site(&op_ref, self.registry, precision)
+                    .ok_or_else(|| refuse("a size is not a number"))?;
                 let written = write(&site, &args).ok_or_else(|| refuse("it is not written yet"))?;
                 parts.helpers.extend(&written.helpers);
                 written.results
@@ -455,7 +460,7 @@ fn targets(results: &[String]) -> String {
 }
 
 /// An operation on whole values; `None` where a size is not a number.
-fn site<'a>(op: &'a OpRef<'a>, registry: &'a Registry) -> Option<Site<'a>> {
+fn site<'a>(op: &'a OpRef<'a>, registry: &'a Registry, precision: Precision) -> Option<Site<'a>> {
     let extents = |types: &[&Type]| -> Option<Vec<Vec<u64>>> {
         types.iter().map(|ty| ty.as_tensor()?.shape()).collect()
     };
@@ -465,6 +470,7 @@ fn site<'a>(op: &'a OpRef<'a>, registry: &'a Registry) -> Option<Site<'a>> {
         operands: extents(&op.operands)?,
         results: extents(&op.results)?,
         tile: false,
+        precision,
         pads: None,
     })
 }

@@ -2,19 +2,20 @@
 
 use super::form::{Form, each, int, pairs, python_bool, stated_pads};
 use super::words::{dtype, tuple, wide};
+use optc_ir::DType;
 use optc_ops::{
     AvgPool, Conv, DotGeneral, Einsum, Interpolation, MaxPool, Resize, RotaryEmbedding, Slide,
 };
+use optc_target::Precision;
 
 impl Form<'_> {
     /// The keyword argument for the accumulator type, and the conversion of the sum to the result's type.
     pub(super) fn sums(&self) -> Option<(String, String)> {
         let to = self.ty()?.dtype;
         let wide = wide(to);
-        let exact = if wide.is_float() {
-            ", precision=lax.Precision.HIGHEST"
-        } else {
-            ""
+        let exact = match wide.is_float() {
+            true => format!(", precision={}", self.precision()?),
+            false => String::new(),
         };
         let keyword = format!("{exact}, preferred_element_type={}", dtype(wide));
         let back = if wide == to {
@@ -23,6 +24,15 @@ impl Form<'_> {
             format!(".astype({})", dtype(to))
         };
         Some((keyword, back))
+    }
+
+    /// The precision of a product or a convolution; only numbers of f32 have any but the highest.
+    fn precision(&self) -> Option<String> {
+        let precision = match self.operand(0)?.dtype {
+            DType::F32 => self.site.precision,
+            _ => Precision::Ieee,
+        };
+        Some(format!("lax.Precision.{}", precision.xla().to_uppercase()))
     }
 
     pub(super) fn matmul(&mut self) -> Option<String> {
@@ -164,10 +174,12 @@ impl Form<'_> {
     ) -> Option<String> {
         let (strides, dilations) = (each(slides, |s| s.stride), each(slides, |s| s.dilation));
         let (pads, groups) = (pairs(pads), conv.groups().ok()?);
-        let to = dtype(self.ty()?.dtype);
+        let (to, precision) = (dtype(self.ty()?.dtype), self.precision()?);
         let conv = self.helper(helper);
         let (x, w) = (self.arg(0)?, self.arg(1)?);
-        let text = format!("{conv}({x}, {w}, {strides}, {pads}, {dilations}, {groups}, {to})");
+        let text = format!(
+            "{conv}({x}, {w}, {strides}, {pads}, {dilations}, {groups}, {precision}, {to})"
+        );
         if self.arg(2).is_none() {
             return Some(text);
         }

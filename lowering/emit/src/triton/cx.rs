@@ -1,6 +1,7 @@
 //! The context in which the kernels of a group are written.
 
 use optc_ir::{Func, Op, Registry, TensorType, Value};
+use optc_target::Precision;
 use std::collections::BTreeMap;
 
 /// The reason why a group has no kernel, in words.
@@ -15,6 +16,8 @@ pub(super) struct Cx<'a> {
     pub(super) registry: &'a Registry,
     /// The name of a value.
     pub(super) name: &'a dyn Fn(Value) -> String,
+    /// The precision of products of f32 that state none of their own.
+    pub(super) precision: Option<Precision>,
     /// The number that all elements of a constant are.
     pub(super) splat: &'a dyn Fn(Value) -> Option<f64>,
 }

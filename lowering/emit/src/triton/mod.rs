@@ -38,6 +38,7 @@ use optc_ir::{
     TensorType, Type, Value,
 };
 use optc_ops::{Constant, DequantizeBlocks, GridSample, MaxPoolIndices, Opaque, Recurrent};
+use optc_target::{Precision, Target};
 use optc_tile::{GroupSchedule, Schedule, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -52,17 +53,22 @@ pub const WITHOUT_FORM: &[&str] = &[
     Recurrent::NAME,
 ];
 
-/// The module as Python; `main`, or the first function, becomes `main`.
+/// The module as Python; `main`, or the first function, becomes `main`. Products of f32 have the precision of the target.
 ///
 /// # Errors
 /// No function, or an operation without a form in torch.
-pub fn emit(module: &Module, registry: &Registry) -> Result<String, Box<Diagnostic>> {
+pub fn emit(
+    module: &Module,
+    registry: &Registry,
+    target: &Target,
+) -> Result<String, Box<Diagnostic>> {
     let entry = entry(module)?;
     let mut names = Names::default();
     let functions = function_names(module, entry, &mut names);
     let mut parts = Parts {
         functions: Rc::new(names.clone()),
         names,
+        precision: target.precision,
         ..Parts::default()
     };
     let mut texts = Vec::with_capacity(module.funcs.len());
@@ -80,6 +86,8 @@ struct Parts {
     /// All names of the module: functions, kernels and constants.
     names: Names,
     helpers: BTreeSet<&'static str>,
+    /// The precision of products of f32 that state none of their own.
+    precision: Option<Precision>,
     /// The texts of constants, kernels and launchers.
     texts: Vec<String>,
     /// The entries of `KERNELS`.
@@ -261,6 +269,7 @@ impl Function<'_> {
                 func: self.func,
                 registry: self.registry,
                 name: &|v| self.names[v.index()].clone(),
+                precision: parts.precision,
                 splat: &|v| self.splats.get(&v).copied(),
             };
             let mut fresh = |value: Value| {

@@ -11,6 +11,7 @@ use super::words::{block_type, zero};
 use optc_ir::op::iteration_domain::{IterationDomain, LoopKind};
 use optc_ir::{DType, Op, Operation, Value};
 use optc_ops::Softmax;
+use optc_target::Precision;
 use optc_tile::Expr;
 
 /// The elements that the operands of one `tl.dot` of f32 may have together: the vector units hold them in registers.
@@ -345,7 +346,10 @@ impl Kernel<'_> {
             .filter(|x| a.axes.contains(x) && b.axes.contains(x))
         {
             Some(chunk) if takes => {
-                self.dotted(chunk, opened, [a, b], (types.0, held), &sides, online)
+                let stated = self.cx.func.ops[sum.op].attrs.str(Precision::STATED);
+                let precision = Precision::of_product(stated, self.cx.precision);
+                let types = (types.0, held, precision);
+                self.dotted(chunk, opened, [a, b], types, &sides, online)
             }
             _ => self.multiplied(sum.chunk, opened, [a, b], held, online),
         }
@@ -385,7 +389,7 @@ impl Kernel<'_> {
         chunk: AxisId,
         opened: &[AxisId],
         operands: [Val; 2],
-        (dtype, held): (DType, DType),
+        (dtype, held, precision): (DType, DType, Precision),
         sides: &Sides,
         online: Option<Online>,
     ) -> Result<Val, Reason> {
@@ -413,8 +417,8 @@ impl Kernel<'_> {
             shape
         };
         let precision = match dtype {
-            DType::F32 => ", input_precision=\"ieee\"",
-            _ => "",
+            DType::F32 => format!(", input_precision=\"{precision}\""),
+            _ => String::new(),
         };
         let out = match held.is_int() || held == DType::F64 {
             true => format!(", out_dtype={accumulator}"),
