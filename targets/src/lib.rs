@@ -296,6 +296,14 @@ pub enum TargetError {
         /// The generations that it has.
         known: String,
     },
+    /// No precision has this name.
+    #[error("unknown precision `{name}`, wanted one of {known}")]
+    UnknownPrecision {
+        /// The name asked for.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
     /// The target has no products of f32 at this precision.
     #[error("target `{name}` has no products of f32 at `{precision}`, wanted {known}")]
     Precision {

@@ -14,7 +14,7 @@ use std::str::FromStr;
 /// let tpu = Target::builtin("tpu")?;
 /// assert_eq!(tpu.precision, None);
 /// assert_eq!(tpu.with_precision(Precision::Bf16)?.precision, Some(Precision::Bf16));
-/// assert_eq!("bf16".parse(), Ok(Precision::Bf16));
+/// assert_eq!("bf16".parse::<Precision>()?, Precision::Bf16);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,13 +95,13 @@ impl fmt::Display for Precision {
 }
 
 impl FromStr for Precision {
-    type Err = String;
+    type Err = TargetError;
 
-    fn from_str(text: &str) -> Result<Precision, String> {
+    fn from_str(text: &str) -> Result<Precision, TargetError> {
         let found = Precision::ALL.into_iter().find(|p| p.name() == text);
-        found.ok_or_else(|| {
-            let known = Precision::NAMES.join(", ");
-            format!("found `{text}`, wanted one of {known}")
+        found.ok_or_else(|| TargetError::UnknownPrecision {
+            name: text.to_owned(),
+            known: Precision::NAMES.join(", "),
         })
     }
 }
@@ -157,13 +157,11 @@ mod tests {
     #[test]
     fn words_are_read_as_they_are_written() {
         for (precision, name) in Precision::ALL.into_iter().zip(Precision::NAMES) {
-            assert_eq!(name.parse(), Ok(precision));
+            assert_eq!(name.parse::<Precision>().unwrap(), precision);
         }
-        let error = "fp32".parse::<Precision>().unwrap_err();
-        assert!(
-            error.starts_with("found `fp32`, wanted one of ieee, "),
-            "{error}"
-        );
+        let error = "fp32".parse::<Precision>().unwrap_err().to_string();
+        let wanted = "unknown precision `fp32`, wanted one of ieee, tf32x3, bf16x3, tf32, bf16";
+        assert_eq!(error, wanted);
     }
 
     #[test]
