@@ -15,7 +15,7 @@ use optc_ir::op::in_place;
 use optc_ir::size::{NAMELESS, Size, SizeTable};
 use optc_ir::{
     Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Operation, Registry, Structure, TensorType,
-    Traffic, Type, Value, named_sizes,
+    Traffic, Type, Value, named_sizes, unbound_sizes,
 };
 use optc_ops::{LayoutConvert, Reshape, Transpose, View};
 use optc_target::Target;
@@ -133,11 +133,10 @@ pub fn bound_sizes(module: &Module, sizes: &SizeTable) -> IndexMap<Arc<str>, u64
 }
 
 impl Stats {
-    /// Counts a module, every unknown size being [`DEFAULT_BINDING`](optc_ir::size::DEFAULT_BINDING). Values without
-    /// users do not count.
+    /// Counts a module at its [`compared_sizes`](optc_ir::compared_sizes). Values without users do not count.
     #[must_use]
     pub fn of(module: &Module, registry: &Registry) -> Stats {
-        Stats::at(module, registry, &SizeTable::default())
+        Stats::at(module, registry, &unbound_sizes(module, registry))
     }
 
     /// Counts a module at these sizes of names. Values without users do not count.
@@ -341,21 +340,20 @@ pub(crate) struct Counted {
     source: bool,
 }
 
-/// The cost of every operation of a function, every unknown size being
-/// [`DEFAULT_BINDING`](optc_ir::size::DEFAULT_BINDING); `None` for dead operations.
+/// The cost of every operation of a function at these sizes of names; `None` for dead operations.
 #[must_use]
 pub fn op_costs(
     func: &Func,
     registry: &Registry,
     effects: &Effects<'_>,
+    sizes: &SizeTable,
 ) -> SideTable<Op, Option<OpCost>> {
-    let sizes = SizeTable::default();
-    let counted = counted(func, registry, effects, &sizes);
+    let counted = counted(func, registry, effects, sizes);
     let mut costs = SideTable::new(None);
     for &op in &func.body {
         costs[op] = counted[op].as_ref().map(|cost| OpCost {
             class: cost.class,
-            bytes: cost.amount.at(&sizes),
+            bytes: cost.amount.at(sizes),
             source: cost.source,
         });
     }

@@ -31,11 +31,10 @@ use crate::witness::{End, FuncWitness, Holder, Kind, Kinds, Places, ValuePositio
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
-use optc_ir::size::SizeTable;
 use optc_ir::text::print_attr;
 use optc_ir::{
     Attr, AttrDict, Diagnostic, Dim, Func, Joint, Module, Op, Operation, Registry, Site, StandIns,
-    Value, ValueDef, ViewDims, named_sizes,
+    Value, ValueDef, ViewDims, named_sizes, unbound_sizes,
 };
 use optc_layout::ViewMap;
 use optc_ops::Subview;
@@ -78,7 +77,8 @@ pub fn check(
             ));
         }
     }
-    let bytes = Stats::on(folded, registry, &SizeTable::default(), target).movement_bytes;
+    let sizes = unbound_sizes(original, registry);
+    let bytes = Stats::on(folded, registry, &sizes, target).movement_bytes;
     if bytes != certificate.movement_bytes {
         let message = format!(
             "the certificate states {} movement bytes, found {bytes}",

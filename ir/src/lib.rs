@@ -18,13 +18,14 @@
 //! - `build.rs` builds functions of typed operations, for front ends, tests and users.
 //! - `trace.rs`: where the values that went into a pipeline are now.
 //! - `memory.rs`: places of values in memory, as attributes. `size`: named sizes. `stand_in.rs`: primes that stand for
-//!   named sizes in a decision.
+//!   named sizes in a decision. `compared_sizes.rs`: the numbers at which costs are compared.
 //! - `shard`: splits of values over a mesh of devices, as attributes.
 
 pub mod analysis;
 pub mod attr;
 mod build;
 mod codes;
+mod compared_sizes;
 pub mod diag;
 pub mod effects;
 pub mod entity;
@@ -51,6 +52,7 @@ pub mod verify;
 pub use attr::{Attr, AttrDict, Dense};
 pub use build::{FuncBuilder, NewOp};
 pub use codes::{CODES, shared as shared_codes};
+pub use compared_sizes::{compared_sizes, unbound_sizes};
 pub use diag::{Code, CodeName, Diagnostic, Example, Severity};
 pub use laid::{is_over_axes, laid_port};
 pub use mini_float::MiniFloat;

@@ -3,7 +3,7 @@
 use crate::codes;
 use crate::pass::{Changed, Options, Outcome, PassContext, PassInfo, Phase, Stage};
 use optc_check::{check_memory, check_target};
-use optc_ir::{Diagnostic, Module, text, trace, verify};
+use optc_ir::{Diagnostic, Module, compared_sizes, text, trace, verify};
 use std::time::{Duration, Instant};
 
 /// The manager's work around each pass.
@@ -54,6 +54,7 @@ pub fn run(
     hooks: &mut Hooks<'_>,
 ) -> Result<Vec<Timing>, Vec<Diagnostic>> {
     let mut timings = Vec::new();
+    cx.bindings = compared_sizes(module, &cx.registry, &cx.bindings);
     for stage in stages.iter().take(hooks.limit.unwrap_or(usize::MAX)) {
         timings.push(run_one(module, stage, cx, hooks)?);
     }

@@ -158,7 +158,8 @@ pub struct PassContext {
     pub shard: Wishes,
     /// The options of the pass that runs.
     pub options: Options,
-    /// Sizes of symbols at which costs are compared; 128 where none is given.
+    /// Sizes of symbols at which costs are compared; 128 where none is given. The manager adds those of
+    /// [`compared_sizes`](optc_ir::compared_sizes) before the first pass.
     pub bindings: IndexMap<Arc<str>, u64>,
     /// True if the remarks will be read. Then changes that would remove a conversion are tried, which takes several
     /// searches.

@@ -348,13 +348,14 @@ impl Answer {
             }
             lost.extend(trace.lost.iter().copied());
         }
+        let sizes = compiler.sizes_of(&before);
         let effects = Effects::of_module(&before, &registry);
         let live = before.funcs.iter().map(|func| live_ops(func, &effects));
         Answer {
             live: live.collect(),
             uses: before.funcs.iter().map(Uses::of).collect(),
-            stats: compiler.stats(&program),
-            sizes: SizeTable::new(&compiler.bindings.0),
+            stats: compiler.stats_at(&program, &sizes),
+            sizes,
             before,
             program,
             report,

@@ -5,13 +5,14 @@ use crate::format::Format;
 use crate::input::read_file;
 use crate::program::{self, Program};
 use crate::target::{self, Added};
+use indexmap::IndexMap;
 use optc_check::stats::Stats;
 #[cfg(feature = "emit")]
 use optc_emit::{OutputFormat, WriteOp};
 #[cfg(feature = "emit")]
 use optc_ir::Operation;
 use optc_ir::size::SizeTable;
-use optc_ir::{Bindings, Diagnostic, Module, Registry};
+use optc_ir::{Bindings, Diagnostic, Module, Registry, compared_sizes};
 use optc_passes::manager::{Hooks, Timing};
 use optc_passes::shard::Wishes;
 use optc_passes::{Boundary, PassContext, PassList, Reports, Stage};
@@ -419,7 +420,7 @@ impl Compiler {
         let mut cx = PassContext::new(self.registry.clone(), target);
         cx.boundary = self.boundary.clone();
         cx.shard = self.shard.clone();
-        cx.bindings = self.bindings.0.clone();
+        cx.bindings = self.compared(&program.module);
         cx.explain_remarks = self.explain_remarks;
         Ok(cx)
     }
@@ -464,18 +465,47 @@ impl Compiler {
         Ok(timings)
     }
 
-    /// The figures of a program, at the bound sizes of its symbols.
+    /// The sizes at which the costs of a program, and of what passes make of it, are compared: the bound ones, and
+    /// numbers for other names that make no dimension empty.
+    ///
+    /// ```
+    /// let compiler = optc::Compiler::new();
+    /// let text = "%0 = \"hbir.slice\"(%x) <{starts = [0], limits = [\"N//160\"]}> : \
+    ///     (tensor<?xf32, {dims = [\"N\"]}>) -> tensor<?xf32, {dims = [\"N//160\"]}>";
+    /// let program = compiler.parse("example.ir", text)?;
+    /// assert_eq!(compiler.sizes(&program).get("N"), 320);
+    /// # Ok::<(), optc::Error>(())
+    /// ```
     #[must_use]
-    pub fn stats(&self, program: &Program) -> Stats {
-        self.stats_of(&program.module)
+    pub fn sizes(&self, program: &Program) -> SizeTable {
+        self.sizes_of(&program.module)
     }
 
-    pub(crate) fn stats_of(&self, module: &Module) -> Stats {
-        let sizes = SizeTable::new(&self.bindings.0);
+    fn compared(&self, module: &Module) -> IndexMap<Arc<str>, u64> {
+        compared_sizes(module, &self.registry, &self.bindings.0)
+    }
+
+    /// The figures of a program, at its [sizes](Compiler::sizes).
+    #[must_use]
+    pub fn stats(&self, program: &Program) -> Stats {
+        self.stats_at(program, &self.sizes(program))
+    }
+
+    /// The figures of a program at the sizes of another one, such as that before the passes.
+    #[must_use]
+    pub fn stats_at(&self, program: &Program, sizes: &SizeTable) -> Stats {
+        self.stats_of(&program.module, sizes)
+    }
+
+    pub(crate) fn stats_of(&self, module: &Module, sizes: &SizeTable) -> Stats {
         match self.target_of(module) {
-            Some(target) => Stats::on(module, &self.registry, &sizes, &target),
-            None => Stats::at(module, &self.registry, &sizes),
+            Some(target) => Stats::on(module, &self.registry, sizes, &target),
+            None => Stats::at(module, &self.registry, sizes),
         }
+    }
+
+    pub(crate) fn sizes_of(&self, module: &Module) -> SizeTable {
+        SizeTable::new(&self.compared(module))
     }
 
     /// Runs the entry function by the reference interpreter; keys are argument and result names.

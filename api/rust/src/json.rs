@@ -4,7 +4,7 @@ use optc_check::stats::{CostClass, OpCost, Stats, op_costs};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::text::print_type;
-use optc_ir::{Attr, AttrDict, Func, Loc, Module, Port, Registry, Type, Value};
+use optc_ir::{Attr, AttrDict, Func, Loc, Module, Op, Port, Registry, Type, Value, unbound_sizes};
 use serde_json::{Map, Value as Json, json};
 
 /// The version of the JSON. It grows if a key changes its meaning; new keys do not change it.
@@ -31,11 +31,13 @@ pub fn to_json(module: &Module, registry: &Registry) -> String {
         .filter(|(name, _)| !["priced_bytes", "slower_bytes"].contains(name))
         .map(|(name, n)| (name.to_owned(), json!(n)));
     let effects = Effects::of_module(module, registry);
+    let sizes = unbound_sizes(module, registry);
+    let costs = |f: &Func| op_costs(f, registry, &effects, &sizes);
     let root = json!({
         "schema": SCHEMA,
         "name": module.name.as_deref(),
         "attributes": dict(&module.attrs),
-        "functions": module.funcs.iter().map(|f| func(f, registry, &effects)).collect::<Vec<_>>(),
+        "functions": module.funcs.iter().map(|f| func(f, &costs(f))).collect::<Vec<_>>(),
         "stats": Json::Object(stats.collect()),
     });
     let mut text = format!("{root:#}");
@@ -43,8 +45,7 @@ pub fn to_json(module: &Module, registry: &Registry) -> String {
     text
 }
 
-fn func(func: &Func, registry: &Registry, effects: &Effects<'_>) -> Json {
-    let costs = op_costs(func, registry, effects);
+fn func(func: &Func, costs: &SideTable<Op, Option<OpCost>>) -> Json {
     let mut numbers: SideTable<Value, Option<usize>> = SideTable::new(None);
     let defined = func.body.iter().flat_map(|&op| func.ops[op].results.iter());
     for (number, &value) in func.args.iter().chain(defined).enumerate() {

@@ -2,7 +2,7 @@
 
 use crate::program::Program;
 use optc_check::stats::{CostClass, OpCost, op_costs};
-use optc_ir::{Module, Registry};
+use optc_ir::{Module, Registry, unbound_sizes};
 pub use optc_pictures::explorer::Explored;
 use optc_pictures::picture::{Charge, ChargeKind, Charges, Panel, Picture};
 use optc_pictures::{dot, explorer, svg};
@@ -99,8 +99,9 @@ fn picture<'a>(title: &str, states: &[State<'a>], registry: &'a Registry) -> Pic
 /// The cost of each operation of each function, as the statistics count it.
 pub(crate) fn charges(module: &Module, registry: &Registry) -> Vec<Charges> {
     let effects = optc_ir::effects::Effects::of_module(module, registry);
+    let sizes = unbound_sizes(module, registry);
     let of = |func: &optc_ir::Func| {
-        let costs = op_costs(func, registry, &effects);
+        let costs = op_costs(func, registry, &effects, &sizes);
         let mut charges = Charges::new(None);
         for &op in &func.body {
             charges[op] = costs[op].map(charge);

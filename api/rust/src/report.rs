@@ -113,7 +113,7 @@ impl Answer {
     }
 
     fn figures(&self, compiler: &Compiler) -> Vec<Figure> {
-        let (before, after) = (compiler.stats_of(self.before()), self.stats());
+        let (before, after) = (compiler.stats_of(self.before(), self.sizes()), self.stats());
         let figure = |name: &str, of: fn(&Stats) -> u64, note: String| Figure {
             name: name.to_owned(),
             before: report::bytes(of(&before)),

@@ -7,8 +7,7 @@ use indexmap::IndexMap;
 use optc::interp::{EquivalenceOptions, NotEquivalent, compare, equivalent};
 use optc::text::value_names;
 use optc::{
-    Absence, Compiler, Diagnostic, Dim, Error, Fate, Format, SizeTable, Stats, Stored, Value,
-    ViewDecision,
+    Absence, Compiler, Diagnostic, Dim, Error, Fate, Format, Stats, Stored, Value, ViewDecision,
 };
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
@@ -257,7 +256,7 @@ impl Answer {
         }
         let cx = compiler.context(answer.program());
         let target = cx.map_err(|error| raised(py, &error))?.target;
-        let sizes = SizeTable::new(&compiler.bindings.0);
+        let sizes = compiler.sizes(&self.folded.before);
         let module = &self.folded.before.module;
         Ok(Stats::on(module, compiler.registry(), &sizes, &target).fields())
     }

@@ -3,8 +3,8 @@
 use super::conversion::Conversion;
 use indexmap::IndexMap;
 use optc_check::{Certificate, Stats, Witness};
-use optc_ir::size::{Size, SizeTable};
-use optc_ir::{Module, Registry, Value};
+use optc_ir::size::Size;
+use optc_ir::{Module, Registry, Value, unbound_sizes};
 use optc_target::Target;
 
 /// The strength of the proof.
@@ -84,7 +84,7 @@ impl FoldReport {
         target: &Target,
     ) -> Certificate {
         // The checker has no bindings.
-        let sizes = SizeTable::default();
+        let sizes = unbound_sizes(original, registry);
         let moved = Stats::on(folded, registry, &sizes, target).movement_bytes;
         Certificate::of(original, folded, self.witness.clone(), &self.target, moved)
     }

@@ -122,7 +122,8 @@ pub(crate) fn command(
     let b = load(&compiler, b, &args.compile, streams)?;
     inputs::check_bindings(&args.compile.bind, &[&a, &b])?;
     comparable(&a, &b)?;
-    let sides = [side(&compiler, &a)?, side(&compiler, &b)?];
+    let sizes = compiler.sizes(&a);
+    let sides = [side(&compiler, &a, &sizes)?, side(&compiler, &b, &sizes)?];
     let rows = rows(&sides);
     let top = args.top.unwrap_or(LISTED);
     let text = match args.json {
@@ -153,11 +154,10 @@ fn comparable(a: &Program, b: &Program) -> Result<(), Failure> {
     }
 }
 
-fn side(compiler: &Compiler, program: &Program) -> Result<Side, Failure> {
-    let sizes = SizeTable::new(&compiler.bindings.0);
+fn side(compiler: &Compiler, program: &Program, sizes: &SizeTable) -> Result<Side, Failure> {
     let (module, registry) = (&program.module, compiler.registry());
     let target = compiler.target_of(module);
-    let live = live_bytes(module, registry, &sizes).map_err(|d| program.error(vec![*d]))?;
+    let live = live_bytes(module, registry, sizes).map_err(|d| program.error(vec![*d]))?;
     let names: Vec<_> = module.funcs.iter().map(value_names).collect();
     let entry = program.entry().map(|f| &f.name);
     let keyed = |item: Item| {
@@ -169,12 +169,12 @@ fn side(compiler: &Compiler, program: &Program) -> Result<Side, Failure> {
         let (key, kind) = key_of(func, item.of, &names[item.func], &within);
         (key, item, kind)
     };
-    let found = items(module, registry, &sizes, target.as_deref());
+    let found = items(module, registry, sizes, target.as_deref());
     Ok(Side {
-        stats: compiler.stats(program),
+        stats: compiler.stats_at(program, sizes),
         live,
         items: found.into_iter().map(keyed).collect(),
-        bound: bound_sizes(module, &sizes),
+        bound: bound_sizes(module, sizes),
     })
 }
 

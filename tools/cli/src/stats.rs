@@ -13,8 +13,7 @@ use crate::terminal;
 use indexmap::IndexMap;
 use optc::passes::TileReport;
 use optc::{
-    Compiler, FoldReport, MemoryUse, Polynomials, Program, Reports, Size, SizeTable, Stats,
-    bound_sizes,
+    Compiler, FoldReport, MemoryUse, Polynomials, Program, Reports, Size, Stats, bound_sizes,
 };
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
@@ -104,8 +103,8 @@ fn measure(
     let own = if args.mesh.is_some() { "shard" } else { "" };
     let stages = inputs::stages(compiler, args, own)?;
     let mut cx = inputs::context(compiler, &program, args)?;
-    let before = compiler.stats(&program);
-    let sizes = SizeTable::new(&compiler.bindings.0);
+    let sizes = compiler.sizes(&program);
+    let before = compiler.stats_at(&program, &sizes);
     let bound = bound_sizes(&program.module, &sizes);
     let target = cx.target.clone();
     let price = |program: &Program| {
@@ -127,7 +126,7 @@ fn measure(
     }
     terminal::doing(|| format!("{}: passes", program.name));
     compiler.run_passes(&mut program, &stages, &mut cx, &mut args.hooks())?;
-    let after = compiler.stats(&program);
+    let after = compiler.stats_at(&program, &sizes);
     let both = priced.zip(price(&program)?);
     let fold = cx.reports.get::<FoldReport>();
     let estimates = wanted
