@@ -797,7 +797,8 @@ fn size_of(w: &Writer<'_>, data: &OpData) -> Option<Size> {
     };
     let made = w.func.def_op(of).map(|op| &*w.func.ops[op].name);
     let ty = w.tensor(of).ok().filter(|ty| ty.rank() == 1)?;
-    if made != Some(Iota::NAME) || !ty.dtype.is_int() || &*data.name != Slice::NAME {
+    let counts = ty.dtype.is_int() || ty.dtype.is_float();
+    if made != Some(Iota::NAME) || !counts || &*data.name != Slice::NAME {
         return None;
     }
     let parts = w.typed::<Slice>(data).ok()?.parts(&w.op_ref(data)).ok()?;

@@ -286,7 +286,11 @@ impl<'a> Writer<'a> {
                 .size()
                 .filter(|size| dim.fixed().is_none() && size.as_linear().is_none());
             if let Some(size) = size {
-                self.extents.entry(size).or_insert((value, at));
+                let held = self.extents.entry(size).or_insert((value, at));
+                // A second reader would keep a runtime from fusing the only one with the value.
+                if self.read[held.0] == 1 && 1 < self.read[value] {
+                    *held = (value, at);
+                }
             }
         }
     }
@@ -901,7 +905,11 @@ impl<'a> Writer<'a> {
                 _ => Some(self.list(&[i64::try_from(count).unwrap_or(i64::MAX)])?),
             };
             for factor in factors {
-                let factor = self.factor(size, factor)?;
+                // A quotient or a bound may be an extent, or be computed already.
+                let factor = match size_of(factor) {
+                    Some(own) => self.polynomial(&own)?,
+                    None => self.factor(size, factor)?,
+                };
                 product = Some(match product {
                     Some(product) => self.node("Mul", &[&product, &factor], vec![]),
                     None => factor,
@@ -1034,6 +1042,16 @@ impl<'a> Writer<'a> {
         let made = self.node("Shape", &[&of], vec![]);
         self.shapes.insert((value, None), made.clone());
         Ok(made)
+    }
+}
+
+/// A quotient or a bound as a size.
+fn size_of(factor: Factor<'_>) -> Option<Size> {
+    match factor {
+        Factor::Name(_) => None,
+        Factor::Quotient(a, b) => a.quotient(b),
+        Factor::Min(a, b) => a.minimum(b),
+        Factor::Max(a, b) => a.maximum(b),
     }
 }
 
