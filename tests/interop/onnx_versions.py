@@ -771,8 +771,12 @@ def rotary(m, name, v):
 def special(m, name, v):
     signal = m.f(1, 8, 1)
     return {
+        "CausalConvWithState": lambda: [
+            Example([m.f(1, 2, 5), m.f(2, 1, 3), m.f(2)], {}, 2),
+            Example([m.f(1, 2, 5), m.f(2, 1, 3), None, m.f(1, 2, 2)], {"activation": "silu"}, 2),
+        ],
         "SwiGLU": lambda: [Example([m.f(2, 3), m.f(2, 3)], {})],
-        "DFT": lambda: [Example([signal], {"axis": 1} if v < 20 else {})],
+        "DFT": lambda: [Example([signal], ({"axis": 1} if v < 20 else {}) | words) for words in ({}, {"onesided": 1}, {"inverse": 1})],
         "STFT": lambda: [Example([signal, const(2, np.int64), None, const(4, np.int64)], {})],
         "MelWeightMatrix": lambda: [Example([const(n, np.int64) for n in (4, 8, 8000)] + [const(n, np.float32) for n in (10, 3000)], {})],
         "Col2Im": lambda: [Example([m.f(1, 4, 6), i64(3, 4), i64(2, 2)], {})],

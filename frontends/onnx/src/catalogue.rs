@@ -126,12 +126,20 @@ const REMARKS: &[(&str, &str)] = &[
         "opaque in training before opset 14, or with statistics of another type",
     ),
     (
+        "BitCast",
+        "bools become bytes; opaque from bytes to bools, and from and to types that no operation computes with",
+    ),
+    (
         "BlackmanWindow",
         "a constant; opaque when the size is computed at run time",
     ),
     (
         "Cast",
         "opaque to or from strings and complex numbers, and to `f8E8M0FNU`",
+    ),
+    (
+        "CausalConvWithState",
+        "a convolution of each channel; opaque when the number of channels is unknown",
     ),
     (
         "CenterCropPad",
@@ -150,6 +158,10 @@ const REMARKS: &[(&str, &str)] = &[
     ("CumProd", "opaque when the axis is computed at run time"),
     ("CumSum", "opaque when the axis is computed at run time"),
     ("DequantizeLinear", "per tensor, axis or block"),
+    (
+        "DFT",
+        "a product with a constant matrix; goes out as it came; opaque of unknown extents, and with a matrix of over 8 million elements",
+    ),
     ("Dropout", "opaque in training"),
     (
         "DynamicQuantizeLinear",
@@ -230,6 +242,10 @@ const REMARKS: &[(&str, &str)] = &[
     (
         "SpaceToDepth",
         "mode CRD is a reshape, a transpose and a reshape",
+    ),
+    (
+        "STFT",
+        "a convolution with a constant kernel; goes out as it came; opaque when step or length are computed at run time",
     ),
     ("Split", "opaque when the sizes are computed at run time"),
     ("Tile", "opaque when the repeats are computed at run time"),

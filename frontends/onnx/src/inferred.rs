@@ -5,6 +5,7 @@ use crate::entries::Entry;
 use crate::functions::standard;
 use crate::node::NodeCx;
 use crate::tensor::{self, Declared};
+use optc_ir::size::Size;
 use optc_ir::{DType, Dim, TensorType};
 use optc_onnx_proto::GraphProto;
 use prost::Message;
@@ -150,12 +151,7 @@ fn of_windows(cx: &NodeCx<'_, '_>, op: &str, i: usize) -> Option<TensorType> {
         }
         ("Col2Im", 0) => columns(cx),
         ("DFT", 0) => fourier(cx),
-        ("STFT", 0) => {
-            let ty = operand(cx, 0)?;
-            let batch = ty.dims.first()?.clone();
-            let dims = vec![batch, Dim::Unknown, Dim::Unknown, Dim::Fixed(2)];
-            Some(TensorType::new(dims, ty.dtype))
-        }
+        ("STFT", 0) => frames(cx),
         ("RoiAlign", 0) => {
             let (x, rois) = (operand(cx, 0)?, operand(cx, 1)?);
             let size = |name: &str| extent(cx.int(name).unwrap_or(1));
@@ -359,6 +355,41 @@ fn columns(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     Some(TensorType::new(dims, ty.dtype))
 }
 
+/// `STFT` of `[batch, samples, …]` to `[batch, frames, frequencies, 2]`.
+fn frames(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
+    let ty = operand(cx, 0)?;
+    let number = |i: usize| {
+        cx.const_ints(i)?
+            .first()
+            .and_then(|&n| u64::try_from(n).ok())
+    };
+    let length = match (cx.input(3), cx.input(2)) {
+        (Some(_), _) => number(3),
+        (None, Some(_)) => operand(cx, 2)?.dims.first()?.fixed(),
+        (None, None) => ty.dims.get(1)?.fixed(),
+    };
+    // The shape inference of the `onnx` package takes another default than the operator, so a model without the attribute
+    // states no number.
+    let frequencies = match cx.int("onesided") {
+        None => None,
+        Some(0) => length,
+        Some(_) => length.map(|n| n / 2 + 1),
+    };
+    let count = || {
+        let (length, step) = (length?, number(1).filter(|&n| 0 < n)?);
+        let rest = ty.dims.get(1)?.size()?.minus(&Size::from(length))?;
+        rest.quotient(&Size::from(step))?.plus(&Size::from(1))
+    };
+    let frames = count().filter(|n| n.as_constant().is_none_or(|n| 1 <= n));
+    let dims = vec![
+        ty.dims.first()?.clone(),
+        frames.map_or(Dim::Unknown, |n| Dim::of_size(&n)),
+        frequencies.map_or(Dim::Unknown, Dim::Fixed),
+        Dim::Fixed(2),
+    ];
+    Some(TensorType::new(dims, ty.dtype))
+}
+
 /// `DFT` of `[…, 1 or 2]`: real and imaginary parts; a one-sided one has half of the frequencies.
 fn fourier(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     let mut ty = operand(cx, 0)?;
@@ -369,25 +400,22 @@ fn fourier(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
         (false, Some(_)) => *cx.const_ints(2)?.first()?,
     };
     let axis = cx.axis(axis, rank).ok()?;
+    let (one_sided, inverse) = (cx.flag("onesided", false), cx.flag("inverse", false));
     let length = match cx.input(1) {
         Some(_) => cx
             .const_ints(1)
             .and_then(|n| u64::try_from(*n.first()?).ok()),
+        None if one_sided && inverse => ty.dims[axis]
+            .fixed()
+            .map(|n| n.saturating_sub(1).saturating_mul(2)),
         None => ty.dims[axis].fixed(),
     };
-    let (one_sided, inverse) = (cx.flag("onesided", false), cx.flag("inverse", false));
-    let frequencies = match (one_sided, inverse) {
-        (false, _) => length,
-        (true, false) => length.map(|n| n / 2 + 1),
-        (true, true) => None,
+    let results = match one_sided && !inverse {
+        false => length,
+        true => length.map(|n| n / 2 + 1),
     };
-    ty.dims[axis] = frequencies.map_or(Dim::Unknown, Dim::Fixed);
-    let parts = if one_sided && inverse {
-        Dim::Unknown
-    } else {
-        Dim::Fixed(2)
-    };
-    *ty.dims.last_mut()? = parts;
+    ty.dims[axis] = results.map_or(Dim::Unknown, Dim::Fixed);
+    *ty.dims.last_mut()? = Dim::Fixed(if one_sided && inverse { 1 } else { 2 });
     Some(ty)
 }
 

@@ -1413,6 +1413,47 @@ fn open_sizes_repeat_resize_and_give_diagonals() {
     assert_eq!(ty, r#"tensor<?x4xf32, {dims = ["B", 4]}>"#);
 }
 
+/// A transform of a signal is a product with a constant matrix, one of its frames a convolution.
+#[test]
+fn fourier_transforms_are_products() {
+    let made = |op: &str, x: &[D], inputs: &[&str], attrs: Vec<Msg>| {
+        let graph = Graph {
+            opset: 20,
+            ..Graph::new()
+        };
+        let graph = graph
+            .input(value("x", F32, x))
+            .constant(ints("two", &[2]))
+            .constant(ints("eight", &[8]))
+            .node(node(op, inputs, &["y"], attrs))
+            .output(Msg::new().str(1, "y"));
+        let import = imported(&graph);
+        let func = main_of(&import);
+        let ops = names(func).into_iter().map(str::to_owned);
+        let ops: Vec<String> = ops.filter(|op| op != "constant").collect();
+        (ops, print_type(func.ty(func.results[0])))
+    };
+    let one_sided = || vec![attr_int("onesided", 1)];
+    let x = [D::P("B"), D::N(8), D::N(1)];
+    let (ops, ty) = made("DFT", &x, &["x"], one_sided());
+    assert_eq!(ops, ["einsum"]);
+    assert_eq!(ty, r#"tensor<?x5x2xf32, {dims = ["B", 5, 2]}>"#);
+    let x = [D::P("B"), D::N(5), D::N(2)];
+    let both = vec![attr_int("onesided", 1), attr_int("inverse", 1)];
+    let (_, ty) = made("DFT", &x, &["x"], both);
+    assert_eq!(ty, r#"tensor<?x8x1xf32, {dims = ["B", 8, 1]}>"#);
+    let x = [D::P("B"), D::P("N"), D::N(1)];
+    let (ops, ty) = made("STFT", &x, &["x", "two", "", "eight"], vec![]);
+    assert_eq!(ops, ["transpose", "conv", "transpose", "reshape"]);
+    assert_eq!(
+        ty,
+        r#"tensor<?x?x5x2xf32, {dims = ["B", "(N//2)-3", 5, 2]}>"#
+    );
+    // The extent of the axis is not known.
+    let (ops, _) = made("DFT", &x, &["x"], vec![]);
+    assert_eq!(ops, ["opaque"]);
+}
+
 #[test]
 fn types_of_opaque_results_follow_from_the_standard() {
     let x = || fixed("x", F32, &[2, 3, 8]);

@@ -296,6 +296,36 @@ fn sizes_take_few_operators() {
     assert_eq!(operators(&repeated, 14), older);
 }
 
+/// A size that is used as a number is an extent and a cast. It is read from a value that has several readers: a second reader
+/// would keep a runtime from fusing the only one with the value.
+#[test]
+fn sizes_as_numbers_take_few_operators() {
+    let half = "tensor<?xf32, {dims = [\"(W+1)//2\"]}>";
+    let lines = format!(
+        r#"  %0 = "hbir.slice"(%x) <{{limits = ["W"], starts = [0], strides = [2]}}> : (tensor<?xf32, {{dims = ["W"]}}>) -> {half}
+  %1 = "hbir.relu"(%0) : ({half}) -> {half}
+  %2 = "hbir.iota"() <{{axis = 0}}> : () -> tensor<?xf32, {{dims = ["(W+1)//2"]}}>
+  %3 = "hbir.slice"(%2) <{{limits = ["(W+1)//2"], starts = ["(W+1)//2-1"]}}> : ({half}) -> tensor<1xf32>
+  %4 = "hbir.mul"(%1, %3) : ({half}, tensor<1xf32>) -> {half}
+  %y = "hbir.add"(%4, %1) : ({half}, {half}) -> {half}"#
+    );
+    let from = "tensor<?xf32, {dims = [\"W\"]}>";
+    let graph = graph(&program(from, &lines, half), 15).expect("a model");
+    let found: Vec<&str> = graph.node.iter().map(|n| &*n.op_type).collect();
+    let bound_and_number = ["Shape", "Slice", "Relu", "Shape", "Add", "Cast"];
+    assert_eq!(found, [&bound_and_number[..], &["Mul", "Add"]].concat());
+    assert_eq!(graph.node[3].input, graph.node[2].output);
+}
+
+#[test]
+fn bits_are_cast_where_the_version_can() {
+    let line =
+        r#"  %y = "hbir.bitcast_convert"(%x) <{to = si32}> : (tensor<3xf32>) -> tensor<3xsi32>"#;
+    let program = program("tensor<3xf32>", line, "tensor<3xsi32>");
+    assert_eq!(operators(&program, 26), ["BitCast"]);
+    assert!(graph(&program, 25).unwrap_err().contains("version 26"));
+}
+
 /// `Slice` takes the minimum of a bound and the extent itself, and counts from the end.
 #[test]
 fn bounds_of_named_extents_are_written_as_numbers() {

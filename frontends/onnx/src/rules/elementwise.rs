@@ -8,11 +8,11 @@ use optc_ir::op::Operation;
 use optc_ir::{Attr, DType, MiniFloat};
 use optc_onnx_proto::dtype;
 use optc_ops::{
-    Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan, Atanh, BitAnd, BitOr, BitXor, Ceil, Celu, Clamp,
-    Compare, Cos, Cosh, Direction, Div, Elu, Erf, Exp, Floor, HardSigmoid, HardSwish, IsInf, IsNan,
-    LeakyRelu, Log, Max, Min, Mish, Mod, Mul, Neg, Not, Or, Pow, Prelu, Reciprocal, Relu, Round,
-    Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt,
-    Sub, Tan, Tanh, ThresholdedRelu, Xor,
+    Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan, Atanh, BitAnd, BitOr, BitXor, BitcastConvert,
+    Ceil, Celu, Clamp, Compare, Cos, Cosh, Direction, Div, Elu, Erf, Exp, Floor, HardSigmoid,
+    HardSwish, IsInf, IsNan, LeakyRelu, Log, Max, Min, Mish, Mod, Mul, Neg, Not, Or, Pow, Prelu,
+    Reciprocal, Relu, Round, Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin, Sinh,
+    Softplus, Softsign, Sqrt, Sub, Tan, Tanh, ThresholdedRelu, Xor,
 };
 
 /// The rules of this family.
@@ -27,6 +27,7 @@ pub(super) static RULES: &[Rule] = &[
     native("Asinh", |cx| unary(cx, &Asinh {})),
     native("Atan", |cx| unary(cx, &Atan {})),
     native("Atanh", |cx| unary(cx, &Atanh {})),
+    native("BitCast", bit_cast),
     native("BitShift", bit_shift),
     native("BitwiseAnd", |cx| binary(cx, &BitAnd {})),
     decomposed("BitwiseNot", bitwise_not),
@@ -177,11 +178,34 @@ fn cast(cx: &mut NodeCx<'_, '_>) -> Done {
         (None, Some(_)) => return Err(Stop::opaque("it converts to a type that is not known")),
         (None, None) => return Err(Stop::error(codes::ATTRIBUTE_MISSING, "`to` is missing")),
     };
-    let to = dtype(i32::try_from(code).unwrap_or(-1))
-        .map_err(|found| Stop::opaque(format!("it converts to {found}")))?;
-    let result = cast_to(cx, x, to)?;
+    let result = cast_to(cx, x, element_type(code)?)?;
     cx.set(0, result);
     Ok(())
+}
+
+fn element_type(code: i64) -> Result<DType, Stop> {
+    let found = dtype(i32::try_from(code).unwrap_or(-1));
+    found.map_err(|found| Stop::opaque(format!("it converts to {found}")))
+}
+
+/// The same bits as another type. A bool is a byte that is 0 or 1.
+fn bit_cast(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let missing = || Stop::error(codes::ATTRIBUTE_MISSING, "`to` is missing");
+    let to = element_type(cx.int("to").ok_or_else(missing)?)?;
+    let from = cx.dtype(x)?;
+    if to.is_bool() && !from.is_bool() {
+        return Err(Stop::opaque("it reads bytes as bools"));
+    }
+    let x = match from.is_bool() && !to.is_bool() {
+        true => cx.cast(x, DType::UI8)?,
+        false => x,
+    };
+    if cx.dtype(x)? == to {
+        cx.set(0, x);
+        return Ok(());
+    }
+    cx.finish(&BitcastConvert { to }, &[x])
 }
 
 /// The number of the element type whose name version 1 of `Cast` has.

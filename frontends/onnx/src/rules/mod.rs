@@ -2,9 +2,11 @@
 
 mod attention;
 mod blocks;
+mod causal;
 mod constant;
 mod contract;
 mod elementwise;
+mod fourier;
 mod grouped;
 mod index;
 mod loss;
@@ -70,9 +72,11 @@ fn runs_graphs(_: &mut NodeCx<'_, '_>) -> Done {
 fn standard() -> impl Iterator<Item = &'static Rule> {
     [
         attention::RULES,
+        causal::RULES,
         constant::RULES,
         contract::RULES,
         elementwise::RULES,
+        fourier::RULES,
         index::RULES,
         loss::RULES,
         norm::RULES,
@@ -102,6 +106,9 @@ fn microsoft() -> impl Iterator<Item = &'static Rule> {
     .flatten()
 }
 
+/// Standard operators that stay in one piece if large operators do: a runtime computes them in fewer steps.
+const TRANSFORMS: &[&str] = &["DFT", "STFT"];
+
 /// Operators of onnxruntime that stay in one piece if large operators do, even if few operations would replace them.
 /// The runtime executes each as one kernel, on weights with fewer bits than those of the operations.
 const KEPT: &[&str] = &[
@@ -125,8 +132,8 @@ pub(crate) fn is_kept(node: &NodeProto) -> bool {
         // It is in the standard's domain, but not an operator of the standard.
         "" | "ai.onnx" if op_type == "SimplifiedLayerNormalization" => true,
         "" | "ai.onnx" => {
-            matches!(op_type, "DequantizeLinear" | "QuantizeLinear")
-                && node.attribute.iter().any(blocks)
+            let blocked = matches!(op_type, "DequantizeLinear" | "QuantizeLinear");
+            TRANSFORMS.contains(&op_type) || blocked && node.attribute.iter().any(blocks)
         }
         "com.microsoft" => KEPT.contains(&op_type),
         _ => false,

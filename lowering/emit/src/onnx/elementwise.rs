@@ -8,9 +8,9 @@ use optc_ir::op::{Binary, Direction, Expr, ExprBuilder, Operation, Unary};
 use optc_ir::{DType, Diagnostic, Dim, OpData, Tensor};
 use optc_onnx_proto::code;
 use optc_ops::{
-    Add, Approximate, Cast, Celu, Clamp, Dequantize, Elu, Gelu, HardSigmoid, HardSwish, Identity,
-    IsInf, IsNan, LeakyRelu, Max, Min, Mish, Mod, Prelu, Quantize, Relu, Select, Selu, Silu,
-    Softsign, ThresholdedRelu, Trilu,
+    Add, Approximate, BitcastConvert, Cast, Celu, Clamp, Dequantize, Elu, Gelu, HardSigmoid,
+    HardSwish, Identity, IsInf, IsNan, LeakyRelu, Max, Min, Mish, Mod, Prelu, Quantize, Relu,
+    Select, Selu, Silu, Softsign, ThresholdedRelu, Trilu,
 };
 use std::f64::consts::{PI, SQRT_2};
 
@@ -95,6 +95,13 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
                 attrs.push(int("saturate", 0));
             }
             ("Cast", attrs)
+        }
+        BitcastConvert::NAME => {
+            let number = code(w.tensor(data.results[0])?.dtype);
+            match number.filter(|_| w.has("BitCast")) {
+                Some(number) => ("BitCast", vec![int("to", number)]),
+                None => return Err(w.without_form(data, "BitCast came with version 26")),
+            }
         }
         _ => return several(w, data),
     };

@@ -44,8 +44,7 @@ use optc_onnx_proto::{
     GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TypeProto, ValueInfoProto,
 };
 use optc_ops::{
-    Atan2, BitcastConvert, CallOp, DequantizeBlocks, DynamicUpdateSlice, MlirCall, Reshape,
-    body_attributes,
+    Atan2, CallOp, DequantizeBlocks, DynamicUpdateSlice, MlirCall, Reshape, body_attributes,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -69,7 +68,6 @@ const LEAST_IR_VERSION: i64 = 4;
 pub const WITHOUT_FORM: &[&str] = &[
     MlirCall::NAME,
     Atan2::NAME,
-    BitcastConvert::NAME,
     CallOp::NAME,
     DequantizeBlocks::NAME,
     DynamicUpdateSlice::NAME,
