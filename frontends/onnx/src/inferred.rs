@@ -368,13 +368,10 @@ fn frames(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
         (None, Some(_)) => operand(cx, 2)?.dims.first()?.fixed(),
         (None, None) => ty.dims.get(1)?.fixed(),
     };
-    // The shape inference of the `onnx` package takes another default than the operator, so a model without the attribute
-    // states no number.
-    let frequencies = match cx.int("onesided") {
-        None => None,
-        Some(0) => length,
-        Some(_) => length.map(|n| n / 2 + 1),
-    };
+    let frequencies = length.map(|n| match cx.flag("onesided", true) {
+        true => n / 2 + 1,
+        false => n,
+    });
     let count = || {
         let (length, step) = (length?, number(1).filter(|&n| 0 < n)?);
         let rest = ty.dims.get(1)?.size()?.minus(&Size::from(length))?;

@@ -4,6 +4,7 @@ use crate::builder::{Builder, NewOp, Stop, Val};
 use crate::codes;
 use crate::effect::effect;
 use crate::entries::known_or;
+use crate::functions::standard;
 use crate::inferred;
 use crate::node::NodeCx;
 use crate::open_sizes::all_named;
@@ -49,6 +50,14 @@ pub(crate) struct Functions {
     pub(crate) names: IndexMap<&'static str, Arc<str>>,
     /// Their effect.
     pub(crate) effect: Option<Effect>,
+}
+
+/// The attribute of a node that has its default and is written nevertheless: the shape inference of the `onnx` package
+/// assumes another default.
+fn stated_default(cx: &NodeCx<'_, '_>) -> Option<(&'static str, Attr)> {
+    let is_standard = standard(&cx.node.domain).is_empty();
+    let lacks = is_standard && cx.node.op_type == "STFT" && cx.attr("onesided").is_none();
+    lacks.then(|| ("onnx.onesided", Attr::int(1)))
 }
 
 /// Emits the node as [`emit`] does, with functions in place of graphs.
@@ -99,6 +108,9 @@ pub(crate) fn emit_with(
             }
             dict.set(&format!("onnx.{}", attr.name), value);
         }
+    }
+    if let Some((name, default)) = stated_default(cx) {
+        dict.set(name, default);
     }
     if !kinds.is_empty() {
         // Sorted, so that the order of the attributes in the file does not matter.
