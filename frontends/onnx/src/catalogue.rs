@@ -204,6 +204,10 @@ const REMARKS: &[(&str, &str)] = &[
         "a scatter into zeros; opaque when the shape is computed at run time",
     ),
     (
+        "MelWeightMatrix",
+        "a constant; opaque when an input is computed at run time",
+    ),
+    (
         "NonZero",
         "of constants, and ranges over one dimension; opaque when the operand is computed at run time",
     ),

@@ -52,6 +52,38 @@ pub(crate) struct Functions {
     pub(crate) effect: Option<Effect>,
 }
 
+/// Adds the attributes of the node to those of the operation, as `onnx.NAME`.
+fn add_attributes(
+    cx: &NodeCx<'_, '_>,
+    functions: &Functions,
+    dict: &mut AttrDict,
+) -> Result<(), Stop> {
+    let mut kinds = Vec::new();
+    for attr in &cx.node.attribute {
+        if let Some(name) = functions.names.get(&*attr.name) {
+            dict.set(&format!("onnx.{}", attr.name), Attr::Symbol(name.clone()));
+            continue;
+        }
+        if let Some(value) = attribute(cx.file, attr, &cx.label())? {
+            if !tells_its_kind(&value) {
+                kinds.push((&*attr.name, Attr::int(attr.kind().into())));
+            }
+            dict.set(&format!("onnx.{}", attr.name), value);
+        }
+    }
+    if let Some((name, default)) = stated_default(cx) {
+        dict.set(name, default);
+    }
+    if !kinds.is_empty() {
+        // Sorted, so that the order of the attributes in the file does not matter.
+        kinds.sort_by_key(|&(name, _)| name);
+        let pair = |(name, kind)| Attr::Array(vec![Attr::str(name), kind]);
+        let kinds = kinds.into_iter().map(pair).collect();
+        dict.set("attribute_kinds", Attr::Array(kinds));
+    }
+    Ok(())
+}
+
 /// The attribute of a node that has its default and is written nevertheless: the shape inference of the `onnx` package
 /// assumes another default.
 fn stated_default(cx: &NodeCx<'_, '_>) -> Option<(&'static str, Attr)> {
@@ -96,29 +128,7 @@ pub(crate) fn emit_with(
             dict.set("capture_names", Attr::Array(names.collect()));
         }
     }
-    let mut kinds = Vec::new();
-    for attr in &cx.node.attribute {
-        if let Some(name) = functions.names.get(&*attr.name) {
-            dict.set(&format!("onnx.{}", attr.name), Attr::Symbol(name.clone()));
-            continue;
-        }
-        if let Some(value) = attribute(cx.file, attr, &cx.label())? {
-            if !tells_its_kind(&value) {
-                kinds.push((&*attr.name, Attr::int(attr.kind().into())));
-            }
-            dict.set(&format!("onnx.{}", attr.name), value);
-        }
-    }
-    if let Some((name, default)) = stated_default(cx) {
-        dict.set(name, default);
-    }
-    if !kinds.is_empty() {
-        // Sorted, so that the order of the attributes in the file does not matter.
-        kinds.sort_by_key(|&(name, _)| name);
-        let pair = |(name, kind)| Attr::Array(vec![Attr::str(name), kind]);
-        let kinds = kinds.into_iter().map(pair).collect();
-        dict.set("attribute_kinds", Attr::Array(kinds));
-    }
+    add_attributes(cx, functions, &mut dict)?;
     let mut types = Vec::with_capacity(cx.node.output.len());
     for (i, output) in cx.node.output.iter().enumerate() {
         let known = known.get(i).cloned().flatten();

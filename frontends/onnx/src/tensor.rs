@@ -92,8 +92,13 @@ impl File {
     ///
     /// This bounds memory and time for small files with many large constants.
     pub(crate) fn spend(&self, n: u64) -> bool {
+        self.spend_within(n, FOLD_ELEMENTS)
+    }
+
+    /// As [`File::spend`], for a tensor of at most `most` elements.
+    pub(crate) fn spend_within(&self, n: u64, most: u64) -> bool {
         let left = self.budget.get().checked_sub(n);
-        let allowed = left.filter(|_| n <= FOLD_ELEMENTS);
+        let allowed = left.filter(|_| n <= most);
         self.budget.set(allowed.unwrap_or(self.budget.get()));
         allowed.is_some()
     }

@@ -1610,6 +1610,32 @@ fn recurrent_networks_are_one_operation_unless_they_are_told_more() {
     known("LSTM", &["x", "w", "r", "", "n"], vec![]);
 }
 
+/// A Squeeze without axes keeps a named size that cannot be 1; one that can be 1 leaves the number of dimensions open.
+#[test]
+fn a_squeeze_without_axes_keeps_sizes_above_1() {
+    let made = |size: D| {
+        let graph = Graph::new()
+            .input(value("x", F32, &[D::N(1), size, D::N(1)]))
+            .node(node(
+                "Concat",
+                &["x", "x"],
+                &["xx"],
+                vec![attr_int("axis", 1)],
+            ))
+            .node(node("Squeeze", &["xx"], &["y"], vec![]))
+            .node(node("Squeeze", &["x"], &["z"], vec![]))
+            .output(Msg::new().str(1, "y"))
+            .output(Msg::new().str(1, "z"));
+        let import = imported(&graph);
+        let func = main_of(&import);
+        let names: Vec<String> = names(func).into_iter().map(str::to_owned).collect();
+        (names, print_type(func.ty(func.results[0])))
+    };
+    let (ops, ty) = made(D::P("N"));
+    assert_eq!(ops, ["concat", "squeeze", "opaque"]);
+    assert_eq!(ty, r#"tensor<?xf32, {dims = ["2*N"]}>"#);
+}
+
 /// An `If` that squeezes a dimension if its size is 1, before an operator that requires this rank.
 #[test]
 fn a_branch_that_the_rest_refuses_is_never_taken() {

@@ -1,7 +1,7 @@
 //! Fourier transforms, as products with constant matrices of cosines and sines.
 
 use super::{Rule, decomposed};
-use crate::builder::Stop;
+use crate::builder::{Stop, Val};
 use crate::codes;
 use crate::entries::{Entry, size_attr};
 use crate::node::{Done, NodeCx, props};
@@ -10,10 +10,16 @@ use optc_ops::{Mul, Reshape, Transpose, Unsqueeze, ints};
 use std::f64::consts::TAU;
 
 /// The rules of this family.
-pub(super) static RULES: &[Rule] = &[decomposed("DFT", dft), decomposed("STFT", stft)];
+pub(super) static RULES: &[Rule] = &[
+    decomposed("DFT", dft),
+    decomposed("MelWeightMatrix", mel),
+    decomposed("STFT", stft),
+];
 
-/// The most elements of a matrix: transforms of one part of 2048 samples have as many.
+/// The most elements of a matrix: transforms of 2048 samples of one part have as many.
 const MAX_ELEMENTS: u64 = 1 << 23;
+/// The reason for which a larger matrix is not computed.
+const TOO_LARGE: &str = "its matrix is too large to be computed at import";
 
 /// The parts of a number, real and imaginary.
 const PARTS: u64 = 2;
@@ -71,7 +77,12 @@ impl Transform {
     }
 
     /// The matrix with the dimensions `order` of sample, part, result and part of the result.
-    fn matrix(&self, dtype: DType, order: [usize; 4]) -> Result<Tensor, Stop> {
+    fn matrix(
+        &self,
+        cx: &mut NodeCx<'_, '_>,
+        dtype: DType,
+        order: [usize; 4],
+    ) -> Result<Val, Stop> {
         let extents = [
             self.samples,
             self.parts,
@@ -83,12 +94,8 @@ impl Transform {
         let count = shape
             .iter()
             .try_fold(1, product)
-            .filter(|&n| n <= MAX_ELEMENTS);
-        let count = count.ok_or_else(|| {
-            Stop::opaque(format!(
-                "its matrix would have more than {MAX_ELEMENTS} elements"
-            ))
-        })?;
+            .filter(|&n| cx.file.spend_within(n, MAX_ELEMENTS));
+        let count = count.ok_or_else(|| Stop::opaque(TOO_LARGE))?;
         let at = |mut place: u64| {
             let mut index = [0; 4];
             for (&d, extent) in order.iter().zip(shape).rev() {
@@ -98,7 +105,8 @@ impl Transform {
             self.factor(index)
         };
         let shape = shape.map(|n| n as usize).to_vec();
-        Ok(Tensor::from_f64(dtype, shape, (0..count).map(at)))
+        let made = Tensor::from_f64(dtype, shape, (0..count).map(at));
+        Ok(cx.b.literal(made, cx.loc.clone()))
     }
 }
 
@@ -160,8 +168,7 @@ fn dft(cx: &mut NodeCx<'_, '_>) -> Done {
             "it transforms no samples, or too many dimensions",
         ));
     }
-    let matrix = transform.matrix(cx.dtype(x)?, [0, 1, 2, 3])?;
-    let matrix = cx.b.literal(matrix, cx.loc.clone());
+    let matrix = transform.matrix(cx, cx.dtype(x)?, [0, 1, 2, 3])?;
     let x = cx.cut(
         x,
         axis,
@@ -230,8 +237,7 @@ fn stft(cx: &mut NodeCx<'_, '_>) -> Done {
         inverse: false,
     };
     let bins = transform.results();
-    let kernel = transform.matrix(dtype, [2, 3, 1, 0])?;
-    let kernel = cx.b.literal(kernel, cx.loc.clone());
+    let kernel = transform.matrix(cx, dtype, [2, 3, 1, 0])?;
     let shape = [bins * PARTS, parts, length].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
     let mut kernel = cx.reshape(kernel, &shape)?;
     if let Some(window) = window {
@@ -260,4 +266,59 @@ fn stft(cx: &mut NodeCx<'_, '_>) -> Done {
     let all = [batch, frames, &Dim::Fixed(bins), &Dim::Fixed(PARTS)];
     let shape = all.map(|dim| size_attr(&Entry::from(dim))).to_vec();
     cx.finish(&Reshape { shape: Some(shape) }, &[sums])
+}
+
+/// The matrix from frequencies to bands of equal width on the mel scale, each band a triangle; a constant.
+fn mel(cx: &mut NodeCx<'_, '_>) -> Done {
+    let [bands, length, rate] = [(0, "number of bands"), (1, "length"), (2, "sample rate")]
+        .map(|(i, what)| count(cx, i, what));
+    let (bands, length, rate) = (bands?, length?, rate?);
+    let edge = |i: usize| {
+        let given = cx.const_floats(i).and_then(|all| all.first().copied());
+        given.ok_or_else(|| Stop::opaque("its edges are computed at run time"))
+    };
+    let (low, high) = (edge(3)?, edge(4)?);
+    let code = i32::try_from(cx.int("output_datatype").unwrap_or(1)).unwrap_or(-1);
+    let dtype = optc_onnx_proto::dtype(code);
+    let dtype = dtype.map_err(|found| Stop::opaque(format!("it makes {found}")))?;
+    let frequencies = length / 2 + 1;
+    let total = frequencies.checked_mul(bands);
+    let total = total.filter(|&n| cx.file.spend_within(n, MAX_ELEMENTS));
+    let total = total.ok_or_else(|| Stop::opaque(TOO_LARGE))? as usize;
+    let (first, last) = (to_mel(low), to_mel(high));
+    let step = (last - first) / (bands + 2) as f64;
+    let place = |i: u64| {
+        let hertz = from_mel(i as f64 * step + first);
+        let place = ((length + 1) as f64 * hertz / rate as f64).floor();
+        let inside = (0.0..frequencies as f64).contains(&place);
+        inside.then_some(place as usize)
+    };
+    let places: Option<Vec<usize>> = (0..bands + 2).map(place).collect();
+    let places = places.ok_or_else(|| Stop::opaque("a band has frequencies that there are not"))?;
+    let columns = bands as usize;
+    let mut made = vec![0.0; total];
+    for (band, ends) in places.windows(3).enumerate() {
+        let (left, centre, right) = (ends[0], ends[1], ends[2]);
+        let mut set = |row: usize, value: f64| made[row * columns + band] = value;
+        // A band without a left side is whole at its centre.
+        set(centre, 1.0);
+        for row in left..centre {
+            set(row, (row - left) as f64 / (centre - left) as f64);
+        }
+        for row in centre..right {
+            set(row, (right - row) as f64 / (right - centre) as f64);
+        }
+    }
+    let made = Tensor::from_f64(dtype, vec![frequencies as usize, columns], made);
+    let value = cx.b.literal(made, cx.loc.clone());
+    cx.set(0, value);
+    Ok(())
+}
+
+fn to_mel(hertz: f64) -> f64 {
+    2595.0 * (hertz / 700.0).ln_1p() / 10f64.ln()
+}
+
+fn from_mel(mel: f64) -> f64 {
+    700.0 * (mel / 2595.0 * 10f64.ln()).exp_m1()
 }

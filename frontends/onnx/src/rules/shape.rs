@@ -176,10 +176,13 @@ fn squeeze(cx: &mut NodeCx<'_, '_>) -> Done {
             let declared = cx.declared_type(0);
             let declared = declared.as_ref().and_then(Type::as_tensor);
             let kept = Some(dims.len() - ones.len());
-            let known = dims.iter().all(|d| d.fixed().is_some());
+            let is_long = |size: Size| size.is_at_least(2);
+            let known = dims
+                .iter()
+                .all(|d| d.fixed().is_some() || d.size().is_some_and(is_long));
             if !known && declared.map(TensorType::rank) != kept {
                 return Err(Stop::opaque(
-                    "it drops all extents of 1 and some extents are unknown",
+                    "it drops all extents of 1 and some extents may be 1",
                 ));
             }
             ones
