@@ -12,7 +12,7 @@ use indexmap::{IndexMap, IndexSet};
 use std::sync::Arc;
 
 /// The least number for a dimension whose size is an expression. A rearrangement of a dimension of 1 is free.
-const LEAST_EXTENT: u64 = 2;
+const LEAST_EXTENT: i128 = 2;
 /// The largest number that is tried for a name.
 const MAX_NUMBER: u64 = 1 << 24;
 /// The most numbers in a row that are tried for a name, for divisions that are exact only beside multiples of the divisor.
@@ -32,24 +32,23 @@ pub fn compared_sizes(
     given: &IndexMap<Arc<str>, u64>,
 ) -> IndexMap<Arc<str>, u64> {
     let module = &*named_sizes(module, registry);
-    let mut all = Conditions::default();
+    let mut found = Found::default();
     for func in &module.funcs {
-        all.collect(func, registry);
+        found.collect(func, registry);
     }
-    let mut conditions: Vec<Condition> = all.extents.into_iter().map(Condition::Extent).collect();
-    conditions.extend(all.volumes.into_iter().map(Condition::Volume));
+    let conditions = Conditions::new(found);
     let mut numbers = given.clone();
     for _ in 0..MAX_ROUNDS {
-        let failed: Vec<&Condition> = failing(&conditions, &numbers).collect();
-        let names: IndexSet<Arc<str>> = failed.iter().flat_map(|c| c.names()).collect();
+        let failed = conditions.all.iter().filter(|c| !c.holds(&numbers, None));
+        let names: IndexSet<Arc<str>> = failed.flat_map(Condition::names).collect();
         let open = names.into_iter().filter(|name| !given.contains_key(name));
-        let open: Vec<Arc<str>> = open.collect();
+        let open: IndexSet<Arc<str>> = open.collect();
         let before = numbers.clone();
         for name in &open {
-            grow(std::slice::from_ref(name), &conditions, &mut numbers);
+            conditions.grow(&IndexSet::from([name.clone()]), &mut numbers);
         }
         if 1 < open.len() {
-            grow(&open, &conditions, &mut numbers);
+            conditions.grow(&open, &mut numbers);
         }
         if numbers == before {
             break;
@@ -84,17 +83,19 @@ impl Condition {
         self.sizes().into_iter().flat_map(Size::names).collect()
     }
 
-    fn concerns(&self, names: &[Arc<str>]) -> bool {
-        self.names().iter().any(|name| names.contains(name))
-    }
-
-    fn holds(&self, numbers: &SizeTable) -> bool {
+    /// Returns whether the condition holds at these numbers, of which `tried` replaces those of some names.
+    fn holds(&self, numbers: &IndexMap<Arc<str>, u64>, tried: Option<Tried<'_>>) -> bool {
+        let number = |name: &str| match tried {
+            Some((names, number)) if names.contains(name) => number,
+            _ => numbers.get(name).copied().unwrap_or(DEFAULT_BINDING),
+        };
+        let value = |size: &Size| size.eval(&|name| Some(number(name)));
         match self {
-            Condition::Extent(size) => LEAST_EXTENT <= numbers.value(size),
+            Condition::Extent(size) => value(size).is_none_or(|n| LEAST_EXTENT <= n),
             Condition::Volume([before, after]) => {
                 let volume = |dims: &[Size]| {
-                    let mut extents = dims.iter().map(|size| numbers.value(size));
-                    extents.try_fold(1, u64::checked_mul)
+                    let mut extents = dims.iter().map(value);
+                    extents.try_fold(1i128, |all, n| all.checked_mul(n?))
                 };
                 volume(before) == volume(after)
             }
@@ -102,14 +103,17 @@ impl Condition {
     }
 }
 
-/// Conditions, each once.
+/// Names, and the number that is tried for them.
+type Tried<'a> = (&'a IndexSet<Arc<str>>, u64);
+
+/// The sizes of conditions, each once.
 #[derive(Default)]
-struct Conditions {
+struct Found {
     extents: IndexSet<Size>,
     volumes: IndexSet<[Vec<Size>; 2]>,
 }
 
-impl Conditions {
+impl Found {
     fn collect(&mut self, func: &Func, registry: &Registry) {
         for value in func.values.ids() {
             let dims = func.ty(value).as_tensor().map_or(&[][..], |ty| &ty.dims);
@@ -118,6 +122,59 @@ impl Conditions {
         }
         for &op in &func.body {
             self.volumes.extend(volumes(func, op, registry));
+        }
+    }
+}
+
+/// All conditions, and those of each name.
+struct Conditions {
+    all: Vec<Condition>,
+    of: IndexMap<Arc<str>, IndexSet<usize>>,
+}
+
+impl Conditions {
+    fn new(found: Found) -> Conditions {
+        let extents = found.extents.into_iter().map(Condition::Extent);
+        let volumes = found.volumes.into_iter().map(Condition::Volume);
+        let all: Vec<Condition> = extents.chain(volumes).collect();
+        let mut of: IndexMap<Arc<str>, IndexSet<usize>> = IndexMap::new();
+        for (i, condition) in all.iter().enumerate() {
+            for name in condition.names() {
+                of.entry(name).or_default().insert(i);
+            }
+        }
+        Conditions { all, of }
+    }
+
+    /// Gives some names the first number that meets the most conditions, if it meets more than their present ones.
+    fn grow(&self, names: &IndexSet<Arc<str>>, numbers: &mut IndexMap<Arc<str>, u64>) {
+        let of = names.iter().filter_map(|name| self.of.get(name));
+        let concerned: IndexSet<usize> = of.flatten().copied().collect();
+        let fails = |&i: &usize, tried| !self.all[i].holds(numbers, tried);
+        let failed: Vec<usize> = concerned
+            .iter()
+            .copied()
+            .filter(|i| fails(i, None))
+            .collect();
+        let sizes = failed.iter().flat_map(|&i| self.all[i].sizes());
+        let step = sizes.map(divisor).max().unwrap_or(1);
+        let first = DEFAULT_BINDING.next_multiple_of(step);
+        let multiples = std::iter::successors(Some(first), |n| n.checked_mul(2));
+        let multiples = multiples.take_while(|&n| n <= MAX_NUMBER);
+        let in_a_row = DEFAULT_BINDING..DEFAULT_BINDING + step.min(MAX_IN_A_ROW);
+        let (mut least, mut best) = (failed.len(), None);
+        for number in multiples.chain(in_a_row) {
+            if least == 0 {
+                break;
+            }
+            let tried = Some((names, number));
+            let count = concerned.iter().filter(|i| fails(i, tried)).count();
+            if count < least {
+                (least, best) = (count, Some(number));
+            }
+        }
+        if let Some(number) = best {
+            numbers.extend(names.iter().map(|name| (name.clone(), number)));
         }
     }
 }
@@ -162,40 +219,4 @@ fn divisor(size: &Size) -> u64 {
     };
     let factors = size.terms().flat_map(|(_, factors)| factors);
     factors.map(of).fold(1, multiple)
-}
-
-fn failing<'c>(
-    conditions: &'c [Condition],
-    numbers: &IndexMap<Arc<str>, u64>,
-) -> impl Iterator<Item = &'c Condition> {
-    let table = SizeTable::new(numbers);
-    conditions.iter().filter(move |c| !c.holds(&table))
-}
-
-/// Gives some names the first number that meets the most conditions, if it meets more than their present ones.
-fn grow(names: &[Arc<str>], all: &[Condition], numbers: &mut IndexMap<Arc<str>, u64>) {
-    let concerned: Vec<&Condition> = all.iter().filter(|c| c.concerns(names)).collect();
-    let failed = |numbers: &IndexMap<Arc<str>, u64>| {
-        let table = SizeTable::new(numbers);
-        concerned.iter().filter(|c| !c.holds(&table)).count()
-    };
-    let mut least = failed(numbers);
-    let sizes = failing(all, numbers).filter(|c| c.concerns(names));
-    let sizes: Vec<&Size> = sizes.flat_map(Condition::sizes).collect();
-    let step = sizes.into_iter().map(divisor).max().unwrap_or(1);
-    let first = DEFAULT_BINDING.next_multiple_of(step);
-    let multiples = std::iter::successors(Some(first), |n| n.checked_mul(2));
-    let multiples = multiples.take_while(|&n| n <= MAX_NUMBER);
-    let in_a_row = DEFAULT_BINDING..DEFAULT_BINDING + step.min(MAX_IN_A_ROW);
-    for number in multiples.chain(in_a_row) {
-        if least == 0 {
-            break;
-        }
-        let mut tried = numbers.clone();
-        tried.extend(names.iter().map(|name| (name.clone(), number)));
-        let count = failed(&tried);
-        if count < least {
-            (least, *numbers) = (count, tried);
-        }
-    }
 }
