@@ -42,6 +42,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "optc-emit",
         &[
+            "optc-check",
             "optc-ir",
             "optc-layout",
             "optc-onnx-proto",

@@ -11,9 +11,9 @@
 //! ```ir after
 //! module attributes {hbir.mesh = ["data:4"]} {
 //!   func.func @main(%x: tensor<8x64xf32> {hbir.shard = ["data@d0/2"]}) -> tensor<64x8xf32> {
-//!     %0 = "hbir.sharding_constraint"(%x) <{split = ["", "data:4"]}> : (tensor<8x64xf32>) -> tensor<8x64xf32>
+//!     %0 = "hbir.sharding_constraint"(%x) <{split = ["", "data:4"]}> {shard = ["data@d1/16"]} : (tensor<8x64xf32>) -> tensor<8x64xf32>
 //!     %1 = "hbir.transpose"(%0) <{perm = [1, 0]}> {shard = ["data@d0/16"], take = [["data@d1/16"]]} : (tensor<8x64xf32>) -> tensor<64x8xf32>
-//!     %2 = "hbir.sharding_constraint"(%1) <{split = ["data:4", ""]}> : (tensor<64x8xf32>) -> tensor<64x8xf32>
+//!     %2 = "hbir.sharding_constraint"(%1) <{split = ["data:4", ""]}> {shard = ["data@d0/16"]} : (tensor<64x8xf32>) -> tensor<64x8xf32>
 //!     return %2 : tensor<64x8xf32>
 //!   }
 //! }
@@ -179,6 +179,7 @@ fn stated(
     );
     func.body.push(op);
     let new = func.ops[op].results[0];
+    shard::set_value(func, new, sharding, mesh);
     made.insert(key, new);
     Some(new)
 }

@@ -31,6 +31,16 @@ impl Columns {
         Columns::of(costs.collect(), 1, vec![0])
     }
 
+    /// The cost of a row and a column.
+    #[must_use]
+    pub fn at(&self, row: usize, column: usize) -> Cost {
+        let kind = match self.kinds[..] {
+            [one] => one,
+            _ => self.kinds[column],
+        };
+        self.costs[row * self.n_kinds + kind]
+    }
+
     fn table<W: Word>(&self, word: &impl Fn(Cost) -> W) -> Table<W> {
         let words = self.costs.iter().map(|&c| word(c));
         if self.kinds.len() == 1 {

@@ -2,9 +2,9 @@
 
 use super::collective::{Collective, conversion};
 use super::links::Links;
-use super::loops::{Divided, Site, local_bytes, seconds_of};
+use super::loops::{Site, local_bytes, seconds_of};
 use optc_ir::analysis::last_uses;
-use optc_ir::shard::{self, Held, Mesh, Piece, ShardError, Sharding};
+use optc_ir::shard::{self, Mesh, ShardError, Sharding};
 use optc_ir::{Func, Module, Op, Registry, Structure, Value};
 use optc_target::Target;
 
@@ -134,7 +134,7 @@ impl Counter<'_> {
             if site.source {
                 continue;
             }
-            let divided = divided(&site, &takes, &results, self.mesh.axes.len());
+            let divided = site.following(&takes, &results, self.mesh.axes.len());
             account.work_seconds += seconds_of(func, op, registry, target)(&site, &divided);
             let operands = func.ops[op].operands.iter().enumerate();
             for (i, &value) in operands {
@@ -236,41 +236,4 @@ pub fn device_memory(func: &Func, registry: &Registry, bytes: &dyn Fn(Value) -> 
         alive = alive.saturating_sub(sum(&dead));
     }
     [resident, resident.saturating_add(most)]
-}
-
-/// The split of the loops that follows from the shardings of operands, and of results where no operand says anything.
-fn divided(site: &Site, takes: &[Sharding], results: &[Sharding], axes: usize) -> Divided {
-    let mut pieces: Vec<Option<Piece>> = vec![None; axes];
-    let mut best = site.divided(&pieces);
-    let operands = takes.iter().enumerate().map(|(i, s)| (Ok(i), s));
-    let made = results.iter().enumerate().map(|(i, s)| (Err(i), s));
-    for (port, sharding) in operands.chain(made) {
-        for split in sharding.splits() {
-            let Held::Digits(digits) = &split.held else {
-                continue;
-            };
-            if pieces[split.axis].is_some() {
-                continue;
-            }
-            let &[piece] = site.loop_pieces(port, digits).as_slice() else {
-                continue;
-            };
-            pieces[split.axis] = Some(piece);
-            let tried = site.divided(&pieces);
-            // A result says how work is split only if the operands are read in whole there.
-            let reads = |d: &Divided| match port {
-                Ok(_) => true,
-                Err(_) => d.operands.iter().all(|s| s.on(split.axis).is_none()),
-            };
-            match tried.filter(reads) {
-                Some(tried) => best = Some(tried),
-                None => pieces[split.axis] = None,
-            }
-        }
-    }
-    best.unwrap_or_else(|| Divided {
-        operands: vec![Sharding::replicated(); takes.len()],
-        results: vec![Sharding::replicated(); results.len()],
-        parts: 1,
-    })
 }

@@ -15,7 +15,7 @@
 
 use super::links::Links;
 use optc_ir::Partial;
-use optc_ir::shard::{Held, Sharding, Split};
+use optc_ir::shard::{Held, Piece, Sharding, Split};
 
 /// The kind of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,6 +92,47 @@ pub fn conversion(from: &Sharding, to: &Sharding, bytes: u64, links: &Links) -> 
     conversion.made
 }
 
+/// One step of a conversion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The collective; `None` where each device takes its part of what it has.
+    pub kind: Option<Kind>,
+    /// The axes whose splits change: two for a permutation that exchanges their parts, else one.
+    pub axes: Vec<usize>,
+    /// The sharding before.
+    pub from: Sharding,
+    /// The sharding afterwards.
+    pub to: Sharding,
+}
+
+/// The steps that turn a value from one sharding into another, those without a collective included; `None` if there are
+/// none that do, as for a value that is to be split into partial results.
+#[must_use]
+pub fn steps(from: &Sharding, to: &Sharding, links: &Links) -> Option<Vec<Step>> {
+    let mut conversion = Conversion {
+        links,
+        now: from.clone(),
+        whole: 0.0,
+        made: Vec::new(),
+    };
+    let mut all = Vec::new();
+    while conversion.now != *to {
+        let (before, sent) = (conversion.now.clone(), conversion.made.len());
+        if all.len() == 4 * links.0.len() || !conversion.step(to) {
+            return None;
+        }
+        let after = conversion.now.clone();
+        let changed = |axis: &usize| before.on(*axis) != after.on(*axis);
+        all.push(Step {
+            kind: conversion.made.get(sent).map(|made| made.kind),
+            axes: (0..links.0.len()).filter(changed).collect(),
+            from: before,
+            to: after,
+        });
+    }
+    Some(all)
+}
+
 #[expect(
     clippy::cast_precision_loss,
     reason = "a model needs no more digits than a float has"
@@ -126,6 +167,13 @@ impl Conversion<'_> {
         let others = self.now.pieces();
         let mut others = others.filter(|(a, _)| *a != split.axis && Some(*a) != except);
         others.all(|(_, piece)| split.pieces().iter().all(|p| p.is_beside(piece)))
+    }
+
+    /// Returns whether a split has no digit in common with the present one of this axis.
+    fn is_beside(&self, axis: usize, split: &Split) -> bool {
+        let now = self.now.on(axis).map_or(&[][..], Split::pieces);
+        let beside = |piece: &Piece| split.pieces().iter().all(|p| p.is_beside(piece));
+        now.iter().all(beside)
     }
 
     fn put(&mut self, axis: usize, split: Option<&Split>) {
@@ -221,7 +269,8 @@ impl Conversion<'_> {
         let split = self.now.on(axis).is_some_and(|s| !is_partial(s));
         match to.on(axis) {
             Some(wanted) if split && self.now.on(axis) != Some(wanted) && !is_partial(wanted) => {
-                if !self.fits(wanted, None) {
+                // Digits that overlap the present ones are no parts of a part.
+                if !self.fits(wanted, None) || !self.is_beside(axis, wanted) {
                     return false;
                 }
                 self.add(Kind::AllToAll, axis, self.here());
@@ -325,5 +374,41 @@ mod tests {
             kinds(&["a@d0/2", "b@d0"], &["a@d0", "b@d0/2"]),
             [(Kind::Permute, 16)]
         );
+    }
+
+    #[test]
+    fn steps_are_the_collectives_and_what_is_taken() {
+        let mesh: Mesh = "a:2,b:2,c:4".parse().unwrap();
+        let link = |extent| AxisLink {
+            extent,
+            bandwidth: 1e9,
+            latency: 0.0,
+        };
+        let links = Links(vec![link(2), link(2), link(4)]);
+        let texts: [&[&str]; 7] = [
+            &[],
+            &["a@d0/4"],
+            &["b@d0/4", "c@d1/4"],
+            &["a@d1/8", "c@d1/2"],
+            &["a@d0", "c@d1"],
+            &["c@d0%2*d1/8%2"],
+            &["a@sum", "b@d0/2"],
+        ];
+        let all = texts.map(|t| Sharding::parse(t.iter().copied(), &mesh).unwrap());
+        for from in &all {
+            for to in &all[..6] {
+                let steps = steps(from, to, &links).unwrap();
+                let kinds: Vec<Kind> = steps.iter().filter_map(|step| step.kind).collect();
+                let made = conversion(from, to, 4096, &links);
+                assert_eq!(kinds, made.iter().map(|c| c.kind).collect::<Vec<_>>());
+                let mut now = from;
+                for step in &steps {
+                    assert_eq!(&step.from, now);
+                    now = &step.to;
+                }
+                assert_eq!(now, to);
+            }
+        }
+        assert_eq!(steps(&all[0], &all[6], &links), None);
     }
 }

@@ -9,7 +9,7 @@ use crate::estimate::outermost;
 use crate::roofline::{Arithmetic, seconds};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::iteration_domain_of;
-use optc_ir::shard::{Piece, Sharding, Split};
+use optc_ir::shard::{Held, Piece, Sharding, Split};
 use optc_ir::{
     DType, FreedomClass, Func, Op, OpRef, Partial, Registry, Structure, TensorType, Type,
 };
@@ -157,6 +157,44 @@ impl Site {
             }
         }
         joined(&found)
+    }
+
+    /// The split of the loops that follows from the shardings of operands, and of results where no operand says anything.
+    #[must_use]
+    pub fn following(&self, takes: &[Sharding], results: &[Sharding], axes: usize) -> Divided {
+        let mut pieces: Vec<Option<Piece>> = vec![None; axes];
+        let mut best = self.divided(&pieces);
+        let operands = takes.iter().enumerate().map(|(i, s)| (Ok(i), s));
+        let made = results.iter().enumerate().map(|(i, s)| (Err(i), s));
+        for (port, sharding) in operands.chain(made) {
+            for split in sharding.splits() {
+                let Held::Digits(digits) = &split.held else {
+                    continue;
+                };
+                if pieces[split.axis].is_some() {
+                    continue;
+                }
+                let &[piece] = self.loop_pieces(port, digits).as_slice() else {
+                    continue;
+                };
+                pieces[split.axis] = Some(piece);
+                let tried = self.divided(&pieces);
+                // A result says how work is split only if the operands are read in whole there.
+                let reads = |d: &Divided| match port {
+                    Ok(_) => true,
+                    Err(_) => d.operands.iter().all(|s| s.on(split.axis).is_none()),
+                };
+                match tried.filter(reads) {
+                    Some(tried) => best = Some(tried),
+                    None => pieces[split.axis] = None,
+                }
+            }
+        }
+        best.unwrap_or_else(|| Divided {
+            operands: vec![Sharding::replicated(); takes.len()],
+            results: vec![Sharding::replicated(); results.len()],
+            parts: 1,
+        })
     }
 }
 

@@ -15,6 +15,6 @@ mod links;
 mod loops;
 
 pub use account::{Account, Cause, Done, device_memory};
-pub use collective::{Collective, Kind, conversion};
+pub use collective::{Collective, Kind, Step, conversion, steps};
 pub use links::{AxisLink, Links};
 pub use loops::{Divided, Site, local_bytes, seconds_of};

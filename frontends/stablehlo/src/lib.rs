@@ -16,7 +16,8 @@
 //! computations. `verbatim.rs` keeps the text of operations without an instruction. `sizes.rs` names unknown sizes by
 //! the integers that operations are given (`known.rs`). `grids.rs` tracks integers that grow evenly, and `signs.rs`
 //! divisions of integers that may be negative. `dynamic.rs` converts operations with sizes as operands to the ordinary
-//! ones. `shardings.rs` converts the shardings of Shardy.
+//! ones. `shardings.rs` converts the shardings of Shardy,
+//! `tile_shardings.rs` those of GSPMD.
 
 mod attrs;
 mod codes;
@@ -33,6 +34,7 @@ mod shardings;
 mod signs;
 mod sizes;
 mod syntax;
+mod tile_shardings;
 mod translate;
 mod types;
 
@@ -55,5 +57,6 @@ pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
     let mut import = optc_hlo::lower(&module)?;
     ports::attach(&mut import.module, &tree, &aliases, &names);
     shardings::attach(&mut import.module);
+    tile_shardings::attach(&mut import.module);
     Ok(import)
 }

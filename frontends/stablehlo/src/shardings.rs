@@ -6,7 +6,8 @@
 //! module with several meshes.
 
 use optc_ir::shard::{self, Mesh, Piece, Sharding, Split};
-use optc_ir::{Attr, AttrDict, Func, Module};
+use optc_ir::{Attr, AttrDict, Func, Module, OpData, Port};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The name of the operation for a constraint.
@@ -20,7 +21,7 @@ struct Stated<'a> {
 
 /// A dimension: its axes, major to minor, each with the extent before it if it is a part of an axis, and true if it is
 /// open.
-type Dim<'t> = (Vec<(&'t str, Option<(u64, u64)>)>, bool);
+pub(crate) type Dim<'t> = (Vec<(&'t str, Option<(u64, u64)>)>, bool);
 
 /// Converts the shardings that were kept as text.
 pub(crate) fn attach(module: &mut Module) {
@@ -103,42 +104,46 @@ fn ports(func: &mut Func, stated: &Stated<'_>) {
         let Some(text) = port.attrs.str("stablehlo.attrs") else {
             continue;
         };
-        if let Some((attr, rest)) = shape.and_then(|shape| port_of(text, &shape, stated)) {
-            port.attrs.set(shard::PORT_SHARD, attr);
-            match rest {
-                Some(rest) => port.attrs.set("stablehlo.attrs", Attr::str(&rest)),
-                None => _ = port.attrs.remove("stablehlo.attrs"),
-            }
+        let text = text.to_owned();
+        if let Some((attr, place)) = shape.and_then(|shape| port_of(&text, &shape, stated)) {
+            set_port(port, &text, place, attr);
         }
     }
 }
 
-fn shape_of(func: &Func, value: optc_ir::Value) -> Option<Vec<u64>> {
-    func.ty(value).as_tensor()?.shape()
-}
-
-/// The splits that the attributes of a port state, and the text of the other attributes.
-fn port_of(text: &str, shape: &[u64], stated: &Stated<'_>) -> Option<(Attr, Option<String>)> {
-    let key = "sdy.sharding = #sdy.sharding";
-    let at = text.find(key)?;
-    let (dims, after) = dims(&text[at + key.len()..], stated)?;
-    let sharding = sharding(&dims, shape, &stated.mesh)?;
-    let before = text[..at].trim_end_matches([',', ' ']);
-    let after = after.trim_start_matches([',', ' ']);
+/// Puts the splits of a port in the place of their text among its attributes.
+pub(crate) fn set_port(port: &mut Port, text: &str, place: Range<usize>, attr: Attr) {
+    port.attrs.set(shard::PORT_SHARD, attr);
+    let before = text[..place.start].trim_end_matches([',', ' ']);
+    let after = text[place.end..].trim_start_matches([',', ' ']);
     let comma = if before == "{" || after == "}" {
         ""
     } else {
         ", "
     };
     let rest = format!("{before}{comma}{after}");
-    Some((
-        shard::attr(&sharding, &stated.mesh),
-        (rest != "{}").then_some(rest),
-    ))
+    match rest == "{}" {
+        true => _ = port.attrs.remove("stablehlo.attrs"),
+        false => port.attrs.set("stablehlo.attrs", Attr::str(&rest)),
+    }
+}
+
+pub(crate) fn shape_of(func: &Func, value: optc_ir::Value) -> Option<Vec<u64>> {
+    func.ty(value).as_tensor()?.shape()
+}
+
+/// The splits that the attributes of a port state, and their place in the text.
+fn port_of(text: &str, shape: &[u64], stated: &Stated<'_>) -> Option<(Attr, Range<usize>)> {
+    let key = "sdy.sharding = #sdy.sharding";
+    let at = text.find(key)?;
+    let (dims, after) = dims(&text[at + key.len()..], stated)?;
+    let sharding = sharding(&dims, shape, &stated.mesh)?;
+    let attr = shard::attr(&sharding, &stated.mesh);
+    Some((attr, at..text.len() - after.len()))
 }
 
 /// The splits of closed dimensions; `None` where a dimension is open, an axis is split, or extents do not divide.
-fn sharding(dims: &[Dim<'_>], shape: &[u64], mesh: &Mesh) -> Option<Sharding> {
+pub(crate) fn sharding(dims: &[Dim<'_>], shape: &[u64], mesh: &Mesh) -> Option<Sharding> {
     if dims.len() != shape.len() {
         return None;
     }
@@ -180,14 +185,24 @@ fn constraints(func: &mut Func, stated: &Stated<'_>) {
         let Some((dims, _)) = stated_dims else {
             continue;
         };
-        let texts = dims
-            .iter()
-            .map(|dim| Attr::str(&dim_text(dim, &stated.mesh)));
-        let mut props = AttrDict::default();
-        props.set("split", Attr::Array(texts.collect()));
-        data.name = Arc::from(CONSTRAINT);
-        data.props = props;
+        // The dimensions are those of the text, which the replacement drops.
+        let dims: Vec<String> = dims.iter().map(|dim| dim_text(dim, &stated.mesh)).collect();
+        replace(data, &dims);
     }
+}
+
+/// Makes an operation one that states these dimensions.
+pub(crate) fn constraint(data: &mut OpData, dims: &[Dim<'_>], mesh: &Mesh) {
+    let dims: Vec<String> = dims.iter().map(|dim| dim_text(dim, mesh)).collect();
+    replace(data, &dims);
+}
+
+fn replace(data: &mut OpData, dims: &[String]) {
+    let mut props = AttrDict::default();
+    let texts = dims.iter().map(|dim| Attr::str(dim));
+    props.set("split", Attr::Array(texts.collect()));
+    data.name = Arc::from(CONSTRAINT);
+    data.props = props;
 }
 
 /// A dimension as the operation states it, `data:4 model:(1)2 ?`.

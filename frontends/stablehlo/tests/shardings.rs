@@ -111,3 +111,39 @@ fn other_forms_stay_as_text() {
         );
     }
 }
+
+/// A program as JAX prints it without Shardy.
+const TILES: &str = r#"
+module @jit_f attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<8x32xf32> {mhlo.sharding = "{devices=[4,1,2]<=[8] last_tile_dim_replicate}"}, %arg1: tensor<32x64xf32> {jax.x = 1 : i32, mhlo.sharding = "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}"}, %arg2: tensor<8x64xf32> {mhlo.sharding = "{replicated}"}, %arg3: tensor<8x64xf32> {mhlo.sharding = "{maximal device=0}"}) -> (tensor<8x64xf32> {jax.result_info = "result", mhlo.sharding = "{devices=[8,1]<=[8]}"}) {
+    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<8x32xf32>, tensor<32x64xf32>) -> tensor<8x64xf32>
+    %1 = stablehlo.custom_call @Sharding(%0) {backend_config = "", mhlo.sharding = "{devices=[2,4]<=[4,2]T(1,0)}"} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    %2 = stablehlo.add %1, %arg2 : tensor<8x64xf32>
+    %3 = stablehlo.add %2, %arg3 : tensor<8x64xf32>
+    return %3 : tensor<8x64xf32>
+  }
+}
+"#;
+
+#[test]
+fn shardings_of_gspmd_are_splits_over_a_mesh_of_digits() {
+    let text = print(&import(TILES));
+    for wanted in [
+        r#"hbir.mesh = ["axis0:4", "axis1:2"]"#,
+        r#"%arg0: tensor<8x32xf32> {hbir.shard = ["axis0@d0/2"]}"#,
+        r#"%arg1: tensor<32x64xf32> {hbir.shard = ["axis1@d1/32"], stablehlo.attrs = "{jax.x = 1 : i32}"}"#,
+        r#"%arg2: tensor<8x64xf32> {hbir.shard = []}"#,
+        r#"%arg3: tensor<8x64xf32> {stablehlo.attrs = "{mhlo.sharding = \22{maximal device=0}\22}"}"#,
+        r#"hbir.shard = ["axis0@d0/2", "axis1@d0"], stablehlo.attrs = "{jax.result_info = \22result\22}""#,
+        r#""hbir.sharding_constraint"(%0) <{split = ["axis1:2", "axis0:4"]}>"#,
+    ] {
+        assert!(text.contains(wanted), "wanted {wanted} in\n{text}");
+    }
+    // They are written as shardings of Shardy.
+    let text = written(TILES, "default");
+    assert!(
+        text.contains(r#"sdy.mesh @mesh = <["axis0"=4, "axis1"=2]>"#),
+        "{text}"
+    );
+    assert!(text.contains(r#"[{"axis1"}, {"axis0"}]"#), "{text}");
+}

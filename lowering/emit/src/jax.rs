@@ -9,6 +9,8 @@
 //!   them.
 
 use crate::pallas::{Style, python};
+use optc_check::mesh::Links;
+use optc_ir::shard;
 use optc_ir::{Attr, Diagnostic, Func, Module, Operation, Registry, Structure};
 use optc_ops::Constant;
 use optc_target::Target;
@@ -35,7 +37,11 @@ pub fn emit(
     style.weights = has_files(module, registry);
     style.shards = true;
     style.precision = target.precision;
-    python(module, registry, style)
+    let mesh = shard::mesh(module).ok().flatten();
+    let links = mesh.and_then(|mesh| Links::of(&mesh, target).ok());
+    // Kernels are of whole values.
+    let links = links.filter(|_| !module.funcs.iter().any(has_plan));
+    python(module, registry, style, links.as_ref())
 }
 
 /// Returns whether a constant of the module is in a file.

@@ -19,7 +19,8 @@
 //!   unpack, except for operations that have no loops over positions. Padding never reaches a result.
 //! - `pallas` writes a Python module. `ops.rs` names each operation's form in `jnp`. `group.rs` is the kernel of a
 //!   group; its operations read operands by `member.rs`.
-//! - `jax.rs` writes the same module without kernels where there is no plan.
+//! - `jax.rs` writes the same module without kernels where there is no plan. `pallas/part.rs` is the program of one device of
+//!   a mesh, with the collectives of `moves.rs`.
 //! - `triton` writes a Python module for graphics processors. `kernel.rs` computes values at indices, `group.rs` chooses
 //!   the axes and blocks of a kernel, and `torch.rs` has the operations that no kernel computes.
 //! - `write_op.rs`: writers of single operations, which users of the library add. `written.rs` puts what they make in

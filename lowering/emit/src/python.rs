@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 /// Words with a meaning in Python or in an emitted module.
-const TAKEN: [&str; 58] = [
+const TAKEN: [&str; 59] = [
     "ARGUMENTS",
     "False",
     "IN",
@@ -56,6 +56,7 @@ const TAKEN: [&str; 58] = [
     "np",
     "or",
     "os",
+    "part",
     "pass",
     "pl",
     "place",

@@ -28,3 +28,124 @@ fn parts_of_an_axis_are_axes_if_they_divide_one_another() {
     let refused = written("model:(1)4", "model:(1)6");
     assert_eq!(refused, Err("jax-mesh".to_owned()));
 }
+
+/// The module of a program over two axes of two devices each and one of four.
+fn by_parts(arguments: &str, result: &str, body: &str) -> String {
+    let text = format!(
+        "module attributes {{hbir.mesh = [\"a:2\", \"b:2\", \"c:4\"]}} {{\n  func.func @main({arguments}) -> {result} {{\n{body}  }}\n}}"
+    );
+    let module = parse(&text).expect("a program");
+    let target = Target::builtin("xla").expect("a target");
+    jax::emit(&module, &optc_ops::registry(), &target).expect("a module")
+}
+
+/// The lines of `part`.
+fn lines(text: &str) -> Vec<&str> {
+    let (_, part) = text
+        .split_once("\ndef part(")
+        .unwrap_or_else(|| panic!("no part in\n{text}"));
+    part.lines()
+        .skip(1)
+        .map(str::trim)
+        .take_while(|line| !line.is_empty())
+        .collect()
+}
+
+#[test]
+fn values_are_converted_between_operations() {
+    let x = "tensor<8x16xf32>";
+    let relu = |from: &str, to: &str| {
+        let body = format!(
+            "    %0 = \"hbir.relu\"(%x) {{shard = [{to}], take = [[{to}]]}} : ({x}) -> {x}\n    return %0 : {x}\n"
+        );
+        let arguments = format!("%x: {x} {{hbir.shard = [{from}]}}");
+        let text = by_parts(&arguments, &format!("({x} {{hbir.shard = [{to}]}})"), &body);
+        lines(&text)[0].to_owned()
+    };
+    for (from, to, wanted) in [
+        ("", "\"c@d1/4\"", r#"_take(x, "c", ((1, 4, 4),))"#),
+        ("\"c@d1/4\"", "", r#"_gather(x, "c", ((1, 4, 4),))"#),
+        (
+            "\"c@d1/4\"",
+            "\"c@d0/2\"",
+            r#"_exchange(x, "c", ((1, 4, 4),), ((0, 2, 4),))"#,
+        ),
+        ("\"a@d0/4\"", "\"b@d0/4\"", r#"_swap(x, ("a", "b"), 2)"#),
+        // An inner digit of 16 elements, of which `b` has split the half below it.
+        (
+            "\"a@d1/4\", \"b@d1/2\"",
+            "\"b@d1/2\"",
+            r#"_gather(x, "a", ((1, 2, 2),))"#,
+        ),
+        // Digits that overlap are gathered first.
+        (
+            "\"c@d1/4\"",
+            "\"c@d1/2\"",
+            r#"_take(_gather(x, "c", ((1, 4, 4),)), "c", ((1, 2, 4),))"#,
+        ),
+        (
+            "\"c@d0%2*d1/8%2\"",
+            "",
+            r#"_gather(x, ("c0", "c1"), ((0, 1, 2), (1, 8, 2)))"#,
+        ),
+    ] {
+        let found = relu(from, to);
+        assert!(
+            found.ends_with(wanted),
+            "from [{from}] to [{to}]: {found}, wanted {wanted}"
+        );
+    }
+}
+
+#[test]
+fn partial_sums_are_combined_and_a_bias_is_added_once() {
+    let text = by_parts(
+        r#"%x: tensor<8x16xf32> {hbir.shard = ["c@d1/4"]}, %w: tensor<6x16xf32> {hbir.shard = ["c@d1/4"]}, %b: tensor<6xf32> {hbir.shard = []}"#,
+        r#"(tensor<8x6xf32> {hbir.shard = ["c@d0/2"]})"#,
+        r#"    %0 = "hbir.linear"(%x, %w, %b) {shard = ["c@d0/2"], take = [["c@d1/4"], ["c@d1/4"], []]} : (tensor<8x16xf32>, tensor<6x16xf32>, tensor<6xf32>) -> tensor<8x6xf32>
+    return %0 : tensor<8x6xf32>
+"#,
+    );
+    let line = lines(&text)[0];
+    assert!(
+        line.contains(r#"_scatter(lax.dot_general(x, w, "#),
+        "{line}"
+    );
+    assert!(
+        line.contains(r#" + _once(b, "c"), "c", ((0, 2, 4),))"#),
+        "{line}"
+    );
+}
+
+#[test]
+fn views_slices_and_shapes_are_those_of_parts() {
+    let text = by_parts(
+        r#"%x: tensor<8x24xf32> {hbir.shard = ["a@d1/2", "c@d0"]}"#,
+        r#"(tensor<2x4x12xf32> {hbir.shard = ["a@d2/2", "c@d1"]})"#,
+        r#"    %0 = "hbir.slice"(%x) <{starts = [0, 8], limits = [8, 20]}> {shard = ["a@d1/2", "c@d0"]} : (tensor<8x24xf32>) -> tensor<8x12xf32>
+    %1 = "hbir.reshape"(%0) <{shape = [2, 4, 12]}> {shard = ["a@d2/2", "c@d1"]} : (tensor<8x12xf32>) -> tensor<2x4x12xf32>
+    %2 = "hbir.view"(%0) <{shape = [2, 4, 12], perm = [0, 2, 1]}> {shard = ["a@d1/2", "c@d2"]} : (tensor<8x12xf32>) -> tensor<2x12x4xf32>
+    return %1 : tensor<2x4x12xf32>
+"#,
+    );
+    let lines = lines(&text);
+    // The argument comes in its digits.
+    assert_eq!(lines[0], "x = x.reshape(2, 12)");
+    assert_eq!(lines[1], "v0 = x[:, 4:10]");
+    assert_eq!(lines[2], "v1 = v0.reshape(2, 1, 6)");
+    assert_eq!(
+        lines[3],
+        "v2 = jnp.transpose(v0.reshape(2, 1, 6), (0, 2, 1))"
+    );
+}
+
+#[test]
+fn a_program_without_a_part_says_why() {
+    let x = "tensor<8x16xf32>";
+    let args = format!("%x: {x} {{hbir.shard = [\"c@d0/2\"]}}");
+    let body = format!("    %0 = \"hbir.relu\"(%x) : ({x}) -> {x}\n    return %0 : {x}\n");
+    let text = by_parts(&args, x, &body);
+    assert!(!text.contains("def part("), "{text}");
+    let why = "# There is no program of one device: `v0` has no sharding without padding.";
+    assert!(text.contains(why), "{text}");
+}

@@ -184,7 +184,8 @@ fn split(
     };
     let mut choice = Choice::of(&given, &places, most);
     let draft = choice.draft(0);
-    let first = choice.solve(&draft);
+    let starts = [false, true].map(|follows| choice.forward(follows));
+    let first = choice.solve(&draft, &starts);
     let bound = movement(first.solution.bound);
     let proof = match (first.solution.proven, choice.complete) {
         (true, true) => Proof::Optimal,
@@ -196,7 +197,7 @@ fn split(
         _ => Some(cx.options.number(&INFO, "memory")?),
     };
     let least = limit
-        .map(|limit| within(&given, &mut choice, &first, limit))
+        .map(|limit| within(&given, &mut choice, (&first, &starts), limit))
         .transpose()?
         .flatten();
     let proof = if least.is_some() { Proof::Bound } else { proof };
@@ -246,7 +247,7 @@ fn weaker(a: Proof, b: Proof) -> Proof {
 fn within(
     given: &Given<'_>,
     choice: &mut Choice<'_>,
-    first: &Chosen,
+    (first, starts): (&Chosen, &[Vec<usize>; 2]),
     limit: u64,
 ) -> Result<Option<Chosen>, Box<Diagnostic>> {
     let memory = |chosen: &Chosen| {
@@ -264,7 +265,7 @@ fn within(
     }
     for price in 0..PRICES {
         let draft = choice.draft(1 << (2 * price));
-        let chosen = choice.solve(&draft);
+        let chosen = choice.solve(&draft, starts);
         let now = memory(&chosen);
         if now <= limit {
             return Ok(Some(chosen));

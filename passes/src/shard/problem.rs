@@ -287,11 +287,100 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Solves the problem.
-    pub(super) fn solve(&self, draft: &Draft) -> Chosen {
+    /// A choice made from operation to operation: each takes the state that costs the least, given its operands, and
+    /// stores results in the shardings that then cost the least.
+    ///
+    /// If it `follows`, an operation is split over those axes alone that split an operand, and combines partial results
+    /// on all devices, as partitioners do that carry the splits of arguments through a program.
+    pub(super) fn forward(&mut self, follows: bool) -> Vec<usize> {
+        let given = self.given;
+        let mut states = vec![0; self.variables()];
+        for (at, &op) in given.func.body.iter().enumerate() {
+            let (site, list) = (&given.sites[at], self.ops[at]);
+            if site.source {
+                continue;
+            }
+            let data = &given.func.ops[op];
+            let time = seconds_of(given.func, op, given.registry, given.target);
+            let all = self.lists[list].all.iter();
+            let mut costs: Vec<_> = all.map(|d| cost(picoseconds(time(site, d)), 0)).collect();
+            for (i, &value) in data.operands.iter().enumerate() {
+                let row = states[self.vars[&value]];
+                let table = self.table(value, Side::Read(list, i));
+                let each = costs.iter_mut().enumerate();
+                each.for_each(|(state, sum)| *sum = sum.saturating_add(table.at(row, state)));
+            }
+            let mut stores = Vec::with_capacity(data.results.len());
+            for (i, &value) in data.results.iter().enumerate() {
+                let best = self.stores(value, list, i, follows);
+                let each = costs.iter_mut().zip(&best);
+                each.for_each(|(sum, (cost, _))| *sum = sum.saturating_add(*cost));
+                stores.push((value, best));
+            }
+            let allowed =
+                |state: &usize| !follows || self.follows(&data.operands, list, *state, &states);
+            let least = (0..costs.len())
+                .filter(allowed)
+                .min_by_key(|&state| costs[state]);
+            let least = least.unwrap_or(0);
+            states[at] = least;
+            for (value, best) in stores {
+                states[self.vars[&value]] = best[least].1;
+            }
+        }
+        states
+    }
+
+    /// For each state of an operation the sharding in which a result is stored for the least cost, after that cost. In a
+    /// choice that `follows` it is the one that is made, with partial results combined on all devices.
+    fn stores(
+        &mut self,
+        value: Value,
+        list: usize,
+        result: usize,
+        follows: bool,
+    ) -> Vec<(optc_solver::Cost, usize)> {
+        let table = self.table(value, Side::Made(list, result));
+        let rows = &self.stored[self.values[self.vars[&value] - self.ops.len()]];
+        let mut known: IndexMap<&Sharding, (optc_solver::Cost, usize)> = IndexMap::new();
+        let all = self.lists[list].all.iter().enumerate();
+        let best = all.map(|(state, divided)| {
+            let made = &divided.results[result];
+            *known.entry(made).or_insert_with(|| {
+                let whole = made.splits().iter().filter(|s| s.pieces().is_empty());
+                let kept = whole.fold(made.clone(), |kept, split| kept.without(split.axis));
+                let own = rows.iter().position(|row| follows && *row == kept);
+                let least = || (0..rows.len()).min_by_key(|&row| table.at(row, state));
+                let row = own.or_else(least).unwrap_or(0);
+                (table.at(row, state), row)
+            })
+        });
+        best.collect()
+    }
+
+    /// Returns whether each axis that splits the loops of a state splits an operand, as it is stored, in the same way.
+    fn follows(&self, operands: &[Value], list: usize, state: usize, states: &[usize]) -> bool {
+        let divided = &self.lists[list].all[state];
+        let stored = |value: &Value| {
+            let var = self.vars[value];
+            &self.stored[self.values[var - self.ops.len()]][states[var]]
+        };
+        let shared = |axis: usize| {
+            operands.iter().zip(&divided.operands).any(|(value, read)| {
+                let split = read.on(axis).filter(|s| !s.pieces().is_empty());
+                split.is_some() && split == stored(value).on(axis)
+            })
+        };
+        let all = divided.operands.iter().chain(&divided.results);
+        all.flat_map(Sharding::splits)
+            .all(|split| shared(split.axis))
+    }
+
+    /// Solves the problem. The choice costs no more than these two.
+    pub(super) fn solve(&self, draft: &Draft, [near, safe]: &[Vec<usize>; 2]) -> Chosen {
         let solution = draft.written().solve(Starts {
-            near: None,
-            safe: &mut || None,
+            near: Some(near.clone()),
+            safe: &mut || Some(safe.clone()),
             asked: Asked::surely(),
             aim: Aim::Both,
         });

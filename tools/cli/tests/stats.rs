@@ -298,3 +298,90 @@ fn targets_are_listed_and_explained() {
     assert!(optc(&["targets", "cpu"]).ok().contains("k in one run"));
     optc(&["targets", "gpu"]).fails(2, "error[unknown-target]");
 }
+
+/// The program and the commands of `docs/mesh.md`.
+fn mesh_page() -> (String, Vec<String>) {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/mesh.md")).unwrap();
+    let fences = |kind: &str| -> Vec<String> {
+        let open = format!("```{kind}\n");
+        let opened = page.split(&open).skip(1);
+        opened
+            .map(|rest| rest.split("```").next().unwrap().to_owned())
+            .collect()
+    };
+    let commands = fences("sh");
+    let commands = commands
+        .iter()
+        .flat_map(|text| text.lines().map(str::to_owned));
+    (fences("mlir").swap_remove(0), commands.collect())
+}
+
+/// The words of a command, with files in a folder; quotes keep blanks.
+fn words(command: &str, folder: &Folder) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in command.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().unwrap().push(c),
+        }
+    }
+    let file = |word: &String| [".ir", ".py"].iter().any(|end| word.ends_with(end));
+    let placed = words.iter().map(|word| match file(word) {
+        true => folder.path(word),
+        false => word.clone(),
+    });
+    placed.collect()
+}
+
+#[test]
+fn the_commands_of_the_page_about_meshes_run() {
+    let (program, commands) = mesh_page();
+    let folder = Folder::new("mesh_page");
+    folder.write("mlp.ir", &program);
+    let mut outputs = Vec::new();
+    for command in &commands {
+        let words = words(command, &folder);
+        assert_eq!(words[0], "optc", "{command}");
+        outputs.push(optc(&words[1..]).ok());
+    }
+    // The figures that the page names, and those of the written program.
+    let sent = ["3670016 in 1", "524288 in 1"];
+    for (output, sent) in outputs.iter().zip(sent) {
+        assert!(output.contains(sent), "no {sent} in\n{output}");
+    }
+    assert!(outputs[3].contains("524288 in 1"), "{}", outputs[3]);
+    let module = std::fs::read_to_string(folder.path("mlp.py")).unwrap();
+    assert!(module.contains("def part(x, w, v):"), "{module}");
+    assert!(module.contains("_scatter("), "{module}");
+}
+
+/// A reduce-scatter over `model` is all that is sent; its bytes and seconds follow from the ring and the link.
+#[test]
+fn figures_of_large_meshes_follow_the_formulas() {
+    let (program, _) = mesh_page();
+    for (n, devices) in [(16u32, 256), (64, 4096)] {
+        let mesh = format!("--mesh=data:{n}@dcn,model:{n}@ici");
+        let pins = ["x=[data, _]", "w=[_, model]", "v=[model, _]"];
+        let pins = pins.iter().flat_map(|pin| ["--shard", pin]);
+        let args: Vec<&str> = ["--target=tpu", mesh.as_str()]
+            .into_iter()
+            .chain(pins)
+            .collect();
+        let json = &stats(&args, &program)["mesh"];
+        let bytes = 4096 / n * 256 * 4 / n * (n - 1);
+        assert_eq!(json["devices"], devices);
+        assert_eq!(json["axes"][0]["collective_bytes"], 0);
+        assert_eq!(json["axes"][0]["link"], "dcn");
+        assert_eq!(json["axes"][1]["collective_bytes"], bytes);
+        assert_eq!(json["collectives"][0]["kind"], "reduce-scatter");
+        let seconds = f64::from(bytes) / 50.0e9 + f64::from(n - 1) * 1.0e-6;
+        let found = json["collective_seconds"].as_f64().unwrap();
+        assert!((found - seconds).abs() < 1e-12, "{found}, wanted {seconds}");
+        // Arguments: rows of x, columns of w, rows of v.
+        let parts = (4096 / n * 256 + 2 * 256 * (4096 / n)) * 4;
+        assert_eq!(json["resident_bytes"], parts);
+    }
+}

@@ -21,37 +21,37 @@ mod helpers;
 mod index;
 mod member;
 mod movement;
+mod moves;
 mod ops;
+mod part;
 mod products;
 mod rearrange;
 mod reductions;
 mod shards;
 mod store;
+mod whole;
 mod words;
 mod writer;
 
-use crate::codes;
 use crate::entry;
-use crate::python::{call, definition, function_names, plan_of, signature, value_names};
+use crate::python::{definition, function_names, plan_of, signature, value_names};
 use cx::Cx;
-use form::Site;
 use group::{Kernel, kernel};
 use helpers::HELPERS;
-use ops::write;
+use optc_check::mesh::Links;
 use optc_ir::entity::EntityId;
-use optc_ir::{
-    Attr, DType, Diagnostic, Func, Module, Op, OpRef, Operation, Registry, Structure, Tensor, Type,
-    Value,
-};
-use optc_ops::{Constant, DequantizeBlocks, GridSample, MaxPoolIndices, Opaque, Recurrent};
-use optc_target::{Blocks, Precision, Target};
+use optc_ir::{DType, Diagnostic, Func, Module, Op, Operation, Registry, Structure, Value};
+use optc_ops::{DequantizeBlocks, GridSample, MaxPoolIndices, Opaque, Recurrent};
+use optc_target::Target;
 use optc_tile::{Schedule, Unit};
-use rearrange::rearrangement;
+use part::part;
 use shards::{Shards, constraint};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
-use words::{Names, boxed, dtype, element, quoted, tuple};
+pub(crate) use whole::Style;
+use whole::{Function, Parts, targets};
+use words::{Names, boxed, quoted, tuple};
 use writer::is_narrow;
 
 /// The operations that neither a kernel nor the module around it can have, sorted by name; each refuses the program.
@@ -73,69 +73,23 @@ pub fn emit(
     registry: &Registry,
     target: &Target,
 ) -> Result<String, Box<Diagnostic>> {
-    python(module, registry, Style::of_kernels(target)?)
-}
-
-/// The form of a module.
-#[derive(Default)]
-pub(crate) struct Style {
-    /// The bytes of the memory that blocks are in, which a kernel states to its compiler.
-    memory: Option<u64>,
-    /// True if functions have the option `interpret` for kernels.
-    kernels: bool,
-    /// The precision of products of f32 that state none of their own.
-    pub(crate) precision: Option<Precision>,
-    /// True if functions take what is read from files as the option `weights`.
-    pub(crate) weights: bool,
-    /// True if splits over a mesh are written.
-    pub(crate) shards: bool,
-}
-
-impl Style {
-    /// The form of a module with kernels for this target.
-    pub(crate) fn of_kernels(target: &Target) -> Result<Style, Box<Diagnostic>> {
-        if let Some(backend @ (Blocks::Triton | Blocks::MosaicGpu)) = target.blocks {
-            let backend = match backend {
-                Blocks::Triton => "Triton",
-                Blocks::MosaicGpu | Blocks::Tpu => "Mosaic GPU",
-            };
-            let message = format!(
-                "kernels for `{}` are compiled by {backend}, found kernels with parameters of a TPU (scratch memory, the order of a grid), which it does not take",
-                target.name
-            );
-            let diag = Diagnostic::error(codes::PALLAS_TARGET, message);
-            return Err(Box::new(diag.note(
-                "write them for `--target=tpu` or `--target=cpu`, where they run in interpret mode",
-            )));
-        }
-        let memory = target.memory.iter().rev().find_map(|level| level.bytes);
-        Ok(Style {
-            memory: memory.filter(|_| target.blocks == Some(Blocks::Tpu)),
-            kernels: true,
-            precision: target.precision,
-            ..Style::default()
-        })
-    }
-
-    /// The options of each function that are handed on to the functions that it calls.
-    fn options(&self) -> Vec<&'static str> {
-        let all = [(self.weights, "weights"), (self.kernels, "interpret")];
-        let on = all.into_iter().filter(|(on, _)| *on);
-        on.map(|(_, name)| name).collect()
-    }
+    python(module, registry, Style::of_kernels(target)?, None)
 }
 
 /// The module as Python, in this style.
+///
+/// With `links` it has the program of one device of the mesh, if every value states its sharding.
 pub(crate) fn python(
     module: &Module,
     registry: &Registry,
     style: Style,
+    links: Option<&Links>,
 ) -> Result<String, Box<Diagnostic>> {
     let entry = entry(module)?;
     let mut names = Names::default();
     let functions = function_names(module, entry, &mut names);
     let shards = match style.shards {
-        true => Shards::of(module)?,
+        true => Shards::of(module)?.map(Rc::new),
         false => None,
     };
     let mut parts = Parts {
@@ -149,28 +103,11 @@ pub(crate) fn python(
     for func in &module.funcs {
         texts.push(function(func, registry, &functions, &mut parts)?);
     }
+    if let Some(links) = links {
+        let func = &module.funcs[entry];
+        parts.part = Some(part(func, registry, &functions, &mut parts, links)?);
+    }
     Ok(parts.text(&module.funcs[entry], &texts))
-}
-
-/// State shared by the functions.
-#[derive(Default)]
-struct Parts {
-    style: Style,
-    /// The names of functions; no value gets one of these.
-    functions: Rc<Names>,
-    /// All names of the module: functions and kernels.
-    names: Names,
-    helpers: BTreeSet<&'static str>,
-    kernels: Vec<String>,
-    wide: bool,
-    /// The constants that are read from files and the texts that read them, by their keys among `weights`.
-    weights: Vec<(String, String)>,
-    /// The keys of `weights`.
-    keys: Names,
-    /// The mesh, if splits over one are written.
-    shards: Option<Shards>,
-    /// The splits of weights by their keys.
-    splits: Vec<(String, String)>,
 }
 
 impl Parts {
@@ -206,7 +143,7 @@ impl Parts {
         out.push_str(&signature(entry));
         if let Some(shards) = &self.shards {
             let splits = self.style.weights.then_some(&self.splits[..]);
-            out.push_str(&shards.text(entry, splits));
+            out.push_str(&shards.text(entry, splits, matches!(self.part, Some(Ok(_)))));
         }
         if from_files {
             out.push_str(WEIGHTS);
@@ -220,13 +157,17 @@ impl Parts {
             }
             out.push_str("    }\n");
         }
-        for (name, text) in HELPERS {
+        for (name, text) in HELPERS.iter().chain(moves::HELPERS) {
             if self.helpers.contains(name) {
                 let _ = write!(out, "\n\n{text}");
             }
         }
-        for text in self.kernels.iter().chain(functions) {
+        let part = self.part.iter().flatten();
+        for text in self.kernels.iter().chain(functions).chain(part) {
             let _ = write!(out, "\n\n{}\n", text.trim_end());
+        }
+        if let Some(Err(why)) = &self.part {
+            let _ = writeln!(out, "\n# There is no program of one device: {why}.");
         }
         out
     }
@@ -243,18 +184,6 @@ def _weights(name, offset, length, dtype, shape):
         data = file.read(length)
     return jnp.asarray(np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape))
 "#;
-
-/// The largest number of elements of a constant that is written as a list.
-const MAX_LISTED: usize = 1 << 16;
-
-/// The state of a function that is being written.
-struct Function<'a> {
-    func: &'a Func,
-    registry: &'a Registry,
-    functions: &'a BTreeMap<&'a str, String>,
-    names: Vec<String>,
-    lines: Vec<String>,
-}
 
 fn function(
     func: &Func,
@@ -289,10 +218,6 @@ fn function(
 }
 
 impl Function<'_> {
-    fn name(&self, value: Value) -> &str {
-        &self.names[value.index()]
-    }
-
     /// Writes operations and groups in topological order.
     fn body(
         &mut self,
@@ -395,143 +320,27 @@ impl Function<'_> {
         }
     }
 
-    fn structure(&self, op: Op) -> Structure {
-        self.registry.structure(&self.func.ops[op].name)
-    }
-
     /// Writes one operation on whole values.
     fn operation(&mut self, op: Op, parts: &mut Parts) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
-        let refuse = |why: &str| {
-            let message = format!("{} has no form in jnp: {why}", data.name);
-            let diag = Diagnostic::error(codes::PALLAS_OP, message).at(data.span, "this operation");
-            Box::new(diag.hint("docs/pallas.md lists the operations that are written"))
-        };
         let name = |&v: &Value| self.name(v).to_owned();
         let args: Vec<String> = data.operands.iter().map(name).collect();
         let results: Vec<String> = data.results.iter().map(name).collect();
-        let op_ref = self.func.op_ref(op);
         let stated = parts.shards.as_ref().zip(constraint(self.func, op));
         if let Some((shards, splits)) = stated {
             let args = [args, shards.split(&splits)].concat().join(", ");
             self.lines.push(format!("{} = _shard({args})", results[0]));
             return Ok(());
         }
-        let texts = match self.structure(op) {
-            Structure::Constant => {
-                let shards = parts.shards.as_ref();
-                let split = shards.and_then(|shards| shards.entry(self.func, data.results[0]));
-                let text = constant(&op_ref, &results, split, parts);
-                vec![text.ok_or_else(|| refuse("its data is not read"))?]
-            }
-            Structure::Call => {
-                let call = call(self.functions, &op_ref, &args, &parts.style.options());
-                let call = call.ok_or_else(|| refuse("the function is not there"))?;
-                self.lines.push(format!("{} = {call}", targets(&results)));
-                return Ok(());
-            }
-            Structure::View => {
-                let text = view(self.registry, &op_ref, &args[0]);
-                vec![text.ok_or_else(|| refuse("a size is not a number"))?]
-            }
-            Structure::Plain | Structure::Convert | Structure::Opaque => {
-                let stated = data.attrs.str(Precision::STATED);
-                let precision = Precision::of_product(stated, parts.style.precision);
-                let site = site(&op_ref, self.registry, precision)
-                    .ok_or_else(|| refuse("a size is not a number"))?;
-                let written = write(&site, &args).ok_or_else(|| refuse("it is not written yet"))?;
-                parts.helpers.extend(&written.helpers);
-                written.results
-            }
-        };
+        let texts = self.texts(op, &args, parts)?;
+        if self.structure(op) == Structure::Call {
+            let line = format!("{} = {}", targets(&results), texts.join(", "));
+            self.lines.push(line);
+            return Ok(());
+        }
         for (name, text) in results.iter().zip(texts) {
             self.lines.push(format!("{name} = {text}"));
         }
         Ok(())
     }
-}
-
-/// The left side of an assignment.
-fn targets(results: &[String]) -> String {
-    match results {
-        [one] => one.clone(),
-        all => tuple(all),
-    }
-}
-
-/// An operation on whole values; `None` where a size is not a number.
-fn site<'a>(op: &'a OpRef<'a>, registry: &'a Registry, precision: Precision) -> Option<Site<'a>> {
-    let extents = |types: &[&Type]| -> Option<Vec<Vec<u64>>> {
-        types.iter().map(|ty| ty.as_tensor()?.shape()).collect()
-    };
-    Some(Site {
-        op,
-        registry,
-        operands: extents(&op.operands)?,
-        results: extents(&op.results)?,
-        tile: false,
-        precision,
-        pads: None,
-    })
-}
-
-/// A view of a whole value.
-fn view(registry: &Registry, op: &OpRef<'_>, x: &str) -> Option<String> {
-    let view = registry.rearrangement(op).ok()?;
-    let shape: Option<Vec<u64>> = view.shape.iter().map(optc_ir::Dim::fixed).collect();
-    let (from, to) = (op.operand(0).ok()?.shape()?, op.result(0).ok()?.shape()?);
-    Some(rearrangement(x, &from, &shape?, &view.perm, &to))
-}
-
-/// A constant, either in the module or read from its file.
-fn constant(
-    op: &OpRef<'_>,
-    results: &[String],
-    split: Option<String>,
-    parts: &mut Parts,
-) -> Option<String> {
-    let ty = op.result(0).ok()?;
-    let (shape, name) = (tuple(ty.shape()?), dtype(ty.dtype));
-    let Constant { value, data } = Constant::of(op).ok()?;
-    if let Some(Attr::External {
-        file,
-        offset,
-        length,
-    }) = data
-    {
-        let file = quoted(&file);
-        let text = format!("_weights({file}, {offset}, {length}, {name}, {shape})");
-        let key = parts.keys.fresh(results.first()?);
-        let read = match parts.style.weights {
-            true => format!("weights[{}]", quoted(&key)),
-            false => text.clone(),
-        };
-        parts.splits.extend(split.map(|split| (key.clone(), split)));
-        parts.weights.push((key, text));
-        return Some(read);
-    }
-    let Some(Attr::Dense(dense)) = value else {
-        return None;
-    };
-    // A splat constant is one number, whatever its shape.
-    if dense.splat {
-        let one = Tensor::from_bytes(ty.dtype, vec![1], &dense.bytes).ok()?;
-        return Some(format!("jnp.full({shape}, {}, {name})", element(&one, 0)?));
-    }
-    let tensor = optc_ops::dense_tensor(&dense).ok()?;
-    let n = tensor.len();
-    let same = (0 < n).then(|| element(&tensor, 0)).flatten();
-    let same = same.filter(|first| (1..n).all(|i| element(&tensor, i).as_ref() == Some(first)));
-    if let Some(same) = same {
-        return Some(format!("jnp.full({shape}, {same}, {name})"));
-    }
-    if MAX_LISTED < n {
-        return None;
-    }
-    let all: Option<Vec<String>> = (0..n).map(|i| element(&tensor, i)).collect();
-    let all = all?;
-    Some(format!(
-        "jnp.array([{}], {name}).reshape{shape}",
-        all.join(", ")
-    ))
 }

@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 /// The mesh of a module, its axes cut where a part of one splits a value.
 pub(super) struct Shards {
-    mesh: Mesh,
+    pub(super) mesh: Mesh,
     /// The cuts of each axis: the extents before them, from 1 to the extent of the axis.
     cuts: Vec<BTreeSet<u64>>,
 }
@@ -110,7 +110,12 @@ impl Shards {
         }
     }
 
-    fn stated(&self, func: &Func, value: Value, sharding: &Sharding) -> Option<StatedSplit> {
+    pub(super) fn stated(
+        &self,
+        func: &Func,
+        value: Value,
+        sharding: &Sharding,
+    ) -> Option<StatedSplit> {
         stated_split(sharding, &func.ty(value).as_tensor()?.shape()?, &self.mesh)
     }
 
@@ -136,21 +141,40 @@ impl Shards {
         ]))
     }
 
-    fn returned(&self, func: &Func, number: usize) -> Option<StatedSplit> {
+    pub(super) fn returned(&self, func: &Func, number: usize) -> Option<StatedSplit> {
         let sharding = shard::result(func, number, &self.mesh).ok()??;
         self.stated(func, func.results[number], &sharding)
     }
 
-    /// The axes of a result; `None` if none are stated, or an inner digit is split.
+    /// The entry of a result; `None` if no split is stated.
     fn result(&self, func: &Func, number: usize) -> Option<String> {
-        let StatedSplit { extents, splits } = self.returned(func, number)?;
         let shape = func.ty(func.results[number]).as_tensor()?.shape()?;
-        (shape == extents).then(|| tuple(self.split(&splits)))
+        let StatedSplit { extents, splits } = self.returned(func, number)?;
+        Some(tuple([
+            tuple(shape),
+            tuple(extents),
+            tuple(self.split(&splits)),
+        ]))
+    }
+
+    /// The names of some axes: one as it is, several as a tuple.
+    pub(super) fn names(&self, axes: &[usize]) -> String {
+        let parts = axes.iter().flat_map(|&axis| self.parts(axis));
+        let names: Vec<String> = parts.map(|(_, _, name)| quoted(&name)).collect();
+        match names.as_slice() {
+            [one] => one.clone(),
+            all => tuple(all),
+        }
     }
 
     /// The lines that state the mesh and the splits, and the functions for them. `weights` has the keys and entries of
-    /// the weights, if main takes any.
-    pub(super) fn text(&self, entry: &Func, weights: Option<&[(String, String)]>) -> String {
+    /// the weights, if main takes any; `by_parts` says that there is a program of one device.
+    pub(super) fn text(
+        &self,
+        entry: &Func,
+        weights: Option<&[(String, String)]>,
+        by_parts: bool,
+    ) -> String {
         let axes = (0..self.mesh.axes.len()).flat_map(|axis| self.parts(axis));
         let axes: Vec<String> = axes
             .map(|(_, n, name)| format!("{}: {n}", quoted(&name)))
@@ -164,7 +188,7 @@ impl Shards {
         let args = entry.args.iter().map(|&arg| self.entry(entry, arg));
         let results = (0..entry.results.len()).map(|i| self.result(entry, i));
         let mut out = format!(
-            "\nMESH = {{{}}}\n# Of each argument: its shape, its digits, and their axes of the mesh; of each result its axes.\n",
+            "\nMESH = {{{}}}\n# Of each argument and result: its shape, its digits, and their axes of the mesh.\n",
             axes.join(", ")
         );
         let _ = writeln!(out, "IN = [{}]", list(args.collect()));
@@ -177,9 +201,11 @@ impl Shards {
             out.push_str("}\n");
         }
         out.push_str(FUNCTIONS);
-        out.push_str(match weights {
-            Some(_) => WITH_WEIGHTS,
-            None => WITHOUT_WEIGHTS,
+        out.push_str(match (weights.is_some(), by_parts) {
+            (true, false) => WITH_WEIGHTS,
+            (false, false) => WITHOUT_WEIGHTS,
+            (true, true) => PARTS_WITH_WEIGHTS,
+            (false, true) => PARTS_WITHOUT_WEIGHTS,
         });
         out
     }
@@ -219,18 +245,89 @@ def _whole(x, entry):
 
 def _results(over):
     """The splits of the results."""
-    splits = [None if split is None else NamedSharding(over, P(*split)) for split in OUT]
+    whole = [entry and entry[0] == entry[1] for entry in OUT]
+    splits = [NamedSharding(over, P(*entry[2])) if same else None for entry, same in zip(OUT, whole)]
     return splits[0] if len(splits) == 1 else tuple(splits)
 "#;
 
-/// The function for a mesh, of a main that takes weights.
-const WITH_WEIGHTS: &str = r#"
+/// The function that places what a main with weights takes.
+macro_rules! place_weights {
+    () => {
+        r#"
 
 def place(over, args, weights):
     """Whole arguments and weights as `sharded` takes them."""
     args = [_placed(x, entry, over) for x, entry in zip(args, IN)]
     return args, {key: _placed(x, WEIGHTS.get(key), over) for key, x in weights.items()}
+"#
+    };
+}
 
+/// The same of a main without weights.
+macro_rules! place_args {
+    () => {
+        r#"
+
+def place(over, args):
+    """Whole arguments as `sharded` takes them."""
+    return [_placed(x, entry, over) for x, entry in zip(args, IN)],
+"#
+    };
+}
+
+/// The map of `part` over a mesh.
+macro_rules! mapped {
+    () => {
+        r#"
+
+def _split(entry):
+    """The axes of the digits of a value."""
+    return P(*entry[2]) if entry else P()
+
+
+def _mapped(over, run, given, splits):
+    """The whole results of a program of one device, on all devices of a mesh."""
+    out = tuple(map(_split, OUT))
+    each = jax.shard_map(run, mesh=over, in_specs=splits, out_specs=out if len(out) != 1 else out[0], check_vma=False)
+    found = each(*given)
+    return _whole(found, OUT[0]) if len(out) == 1 else tuple(map(_whole, found, OUT))
+"#
+    };
+}
+
+/// The function for a mesh, of a part that takes weights.
+const PARTS_WITH_WEIGHTS: &str = concat!(
+    place_weights!(),
+    mapped!(),
+    r#"
+
+def sharded(over):
+    """part on all devices of a mesh, compiled: a function of what `place` returns."""
+    def run(args, weights):
+        splits = tuple(map(_split, IN)), {key: _split(WEIGHTS.get(key)) for key in weights}
+        one = lambda args, weights: part(*args, weights=weights)
+        return _mapped(over, one, (tuple(args), weights), splits)
+    return jax.jit(run, out_shardings=_results(over))
+"#
+);
+
+/// The same of a part without weights.
+const PARTS_WITHOUT_WEIGHTS: &str = concat!(
+    place_args!(),
+    mapped!(),
+    r#"
+
+def sharded(over):
+    """part on all devices of a mesh, compiled: a function of what `place` returns."""
+    run = lambda args: _mapped(over, part, args, tuple(map(_split, IN)))
+    return jax.jit(run, out_shardings=_results(over))
+"#
+);
+
+/// The function for a mesh, of a main that takes weights.
+const WITH_WEIGHTS: &str = concat!(
+    place_weights!(),
+    r#"
 
 def sharded(over):
     """main on a mesh, compiled: a function of what `place` returns, called under `jax.set_mesh`."""
@@ -238,17 +335,16 @@ def sharded(over):
         weights = {key: _whole(x, WEIGHTS.get(key)) for key, x in weights.items()}
         return main(*map(_whole, args, IN), weights=weights)
     return jax.jit(run, out_shardings=_results(over))
-"#;
+"#
+);
 
 /// The same of a main without weights.
-const WITHOUT_WEIGHTS: &str = r#"
-
-def place(over, args):
-    """Whole arguments as `sharded` takes them."""
-    return [_placed(x, entry, over) for x, entry in zip(args, IN)],
-
+const WITHOUT_WEIGHTS: &str = concat!(
+    place_args!(),
+    r#"
 
 def sharded(over):
     """main on a mesh, compiled: a function of what `place` returns, called under `jax.set_mesh`."""
     return jax.jit(lambda args: main(*map(_whole, args, IN)), out_shardings=_results(over))
-"#;
+"#
+);
