@@ -165,13 +165,18 @@ def chosen(optc, text, values, folder):
     path.write_text(optc_of(optc, text, folder, passes, f"--target={slow_links(folder)}", "--emit=jax"))
     spec = importlib.util.spec_from_file_location("chosen", path)
     module = importlib.util.module_from_spec(spec)
+    # A module with positions of 64 bits enables them for all of JAX.
+    wide = jax.config.jax_enable_x64
     spec.loader.exec_module(module)
     over = module.mesh()
     weights = [module.load()] if hasattr(module, "load") else []
-    with jax.set_mesh(over):
-        given = module.place(over, values, *weights)
-        built = module.sharded(over).lower(*given).compile()
-        return jax.tree.leaves(built(*given)), collectives(built.as_text())
+    try:
+        with jax.set_mesh(over):
+            given = module.place(over, values, *weights)
+            built = module.sharded(over).lower(*given).compile()
+            return jax.tree.leaves(built(*given)), collectives(built.as_text())
+    finally:
+        jax.config.update("jax_enable_x64", wide)
 
 
 def constrained(mesh):

@@ -116,7 +116,7 @@ def whisper(w, sound, ids):
 def moe(w, x):
     """Each token goes to one of eight experts, in dense form."""
     gates = jax.nn.softmax(x @ w["router"], axis=-1)
-    chosen = jnp.where(gates == jnp.max(gates, axis=-1, keepdims=True), gates, 0.0)
+    chosen = jnp.where(jnp.argmax(gates, axis=-1)[..., None] == jnp.arange(gates.shape[-1]), gates, 0.0)
     hidden = jax.nn.relu(jnp.einsum("bsd,edf->ebsf", x, w["expert_up"]))
     return x + jnp.einsum("ebsf,efd,bse->bsd", hidden, w["expert_down"], chosen)
 

@@ -211,6 +211,11 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             return Ok(vec![Some(value)]);
         }
         self.b.func.body.truncate(before);
+        if let Some(values) = self.extreme(made, &operands) {
+            self.mark(before, made);
+            return Ok(values);
+        }
+        self.b.func.body.truncate(before);
         self.opaque(index, made, &operands)
     }
 

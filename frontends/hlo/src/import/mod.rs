@@ -16,6 +16,7 @@ mod context;
 mod contract;
 mod effect;
 mod elementwise;
+mod extreme;
 mod func;
 mod index;
 mod known;
