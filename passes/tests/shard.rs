@@ -111,6 +111,35 @@ fn a_column_and_a_row_split_need_one_all_reduce() {
 }
 
 #[test]
+fn a_constraint_pins_its_result() {
+    let text = |split: &str| {
+        format!(
+            r#"func.func @main(%x: tensor<64x256xf32>) -> tensor<64x256xf32> {{
+  %0 = "hbir.tanh"(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %1 = "hbir.sharding_constraint"(%0) <{{split = [{split}]}}> : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  return %1 : tensor<64x256xf32>
+}}"#
+        )
+    };
+    for (split, wanted) in [
+        (r#""", "a:4""#, r#"shard = ["a@d1/64"]"#),
+        (r#""a:4", """#, r#"shard = ["a@d0/16"]"#),
+        (r#""", """#, "shard = []"),
+    ] {
+        let module = parse(&text(split));
+        let ran = shard(&module, "shard", "xla", "a:4", &[]).unwrap();
+        let found = text_of(&ran.module);
+        let line = found
+            .lines()
+            .find(|line| line.contains("sharding_constraint"));
+        assert!(
+            line.is_some_and(|line| line.contains(wanted)),
+            "{wanted}:\n{found}"
+        );
+    }
+}
+
+#[test]
 fn free_arguments_need_no_collective() {
     let ran = shard(&parse(MLP), "shard", "xla", "data:2,model:2", &[]).unwrap();
     assert_eq!(

@@ -2,8 +2,10 @@
 
 use crate::codes;
 use indexmap::IndexMap;
+use optc_ir::op::Operation;
 use optc_ir::shard::{self, Mesh, Piece, ShardError, Sharding, Split};
-use optc_ir::{Diagnostic, Func, Module, Type, Value};
+use optc_ir::{Diagnostic, Func, Module, Op, Type, Value};
+use optc_ops::ShardingConstraint;
 
 /// The mesh and the wishes of a user.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -217,6 +219,12 @@ impl Wished {
                     wished.values.insert(value, Pin::exact(name, sharding));
                 }
             }
+            for &op in &func.body {
+                let Some((value, pin)) = constrained(func, op, mesh) else {
+                    continue;
+                };
+                wished.values.entry(value).or_insert(pin);
+            }
             for i in 0..func.results.len() {
                 let name = func.result_key(i);
                 let stated = shard::result(func, i, mesh);
@@ -263,6 +271,37 @@ impl Wished {
         }
         Ok(all)
     }
+}
+
+/// The pin of the result of an `hbir.sharding_constraint`; `None` for another operation, and for a constraint by parts of axes.
+fn constrained(func: &Func, op: Op, mesh: &Mesh) -> Option<(Value, Pin)> {
+    let stated = ShardingConstraint::of(&func.op_ref(op)).ok()?;
+    let &value = func.ops[op].results.first()?;
+    let tensor = func.ty(value).as_tensor()?;
+    let name = crate::names::name_of(func, value);
+    let mut pin = Pin::exact(name, Sharding::replicated());
+    for (dim, split) in stated.split.0.iter().enumerate() {
+        let mut stride = tensor.dims.get(dim)?.fixed()?;
+        for part in &split.axes {
+            let axis = mesh.axis(&part.name)?;
+            let extent = mesh.axes[axis].extent;
+            let whole = part.extent == extent && part.after.is_none_or(|after| after == 1);
+            if !whole || !stride.is_multiple_of(extent) || pin.fixed.on(axis).is_some() {
+                return None;
+            }
+            stride /= extent;
+            let piece = Piece {
+                dim,
+                stride,
+                extent,
+            };
+            pin.fixed = std::mem::take(&mut pin.fixed).with(Split::over(axis, &[piece]));
+        }
+        if split.open {
+            pin.free.push(dim);
+        }
+    }
+    Some((value, pin))
 }
 
 fn contradiction(a: &Pin, b: &Pin, mesh: &Mesh) -> Box<Diagnostic> {
