@@ -37,12 +37,12 @@ fn a_reduction_to_a_position_is_arg_max() {
     };
     let greatest = read("GT", "0xFF800000", 1);
     assert!(
-        greatest.contains(r#""hbir.arg_max"(%arg0) <{axis = 1}>"#),
+        greatest.contains(r#""hbir.arg_max"(%arg0) <{axis = 1, keepdims = false"#),
         "{greatest}"
     );
     let least = read("LT", "0x7F800000", 1);
     assert!(
-        least.contains(r#""hbir.arg_min"(%arg0) <{axis = 1}>"#),
+        least.contains(r#""hbir.arg_min"(%arg0) <{axis = 1, keepdims = false"#),
         "{least}"
     );
     // Another winner, another start, and positions along another dimension are other reductions.
