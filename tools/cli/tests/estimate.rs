@@ -172,6 +172,6 @@ fn wrong_rates_of_a_target_are_refused_at_their_place() {
 #[test]
 fn units_say_how_fast_they_are() {
     let text = optc(&["targets", "tpu"]).ok();
-    let words = "operations a second: f32 at 3.280e13, f16 at 1.970e14, i8 at 3.940e14, products in blocks of 8 by 128 by 128";
+    let words = "operations a second: f32 at 3.280e13, f16 at 1.970e14, i8 at 3.940e14, f32 as bf16 at 1.970e14, products in blocks of 8 by 128 by 128";
     assert!(text.contains(words), "{text}");
 }
