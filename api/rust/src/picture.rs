@@ -1,10 +1,14 @@
 //! Programs as pictures: states of a program side by side, as a graph for graphviz or as SVG.
 
 use crate::program::Program;
+use crate::target::default_target;
+use optc_check::mesh::{Account, Cause};
 use optc_check::stats::{CostClass, OpCost, op_costs};
 use optc_ir::{Module, Registry, unbound_sizes};
 pub use optc_pictures::explorer::Explored;
-use optc_pictures::picture::{Charge, ChargeKind, Charges, Panel, Picture};
+use optc_pictures::picture::{
+    Charge, ChargeKind, Charges, OnMesh, Panel, Picture, Place, Transfer,
+};
 use optc_pictures::{dot, explorer, svg};
 
 /// One state of a program and its title, such as `before`.
@@ -89,6 +93,7 @@ fn picture<'a>(title: &str, states: &[State<'a>], registry: &'a Registry) -> Pic
         module: &state.program.module,
         registry,
         charges: charges(&state.program.module, registry),
+        mesh: on_mesh(state.program, registry),
     });
     Picture {
         title: title.to_owned(),
@@ -109,6 +114,34 @@ pub(crate) fn charges(module: &Module, registry: &Registry) -> Vec<Charges> {
         charges
     };
     module.funcs.iter().map(of).collect()
+}
+
+/// The mesh of a program and its collectives, if it states a mesh. Links are those of its default target; with axes over
+/// others only the splits are known.
+fn on_mesh(program: &Program, registry: &Registry) -> Option<OnMesh> {
+    let module = &program.module;
+    let mesh = optc_ir::shard::mesh(module).ok().flatten()?;
+    let mut transfers = vec![Vec::new(); module.funcs.len()];
+    let account = default_target(program)
+        .ok()
+        .and_then(|target| Account::of(module, registry, &target).ok().flatten());
+    for done in account.into_iter().flat_map(|account| account.done) {
+        let collectives = done.collectives.iter();
+        transfers[done.func].push(Transfer {
+            value: done.value,
+            place: match done.cause {
+                Cause::Made(op) => Place::Made(op),
+                Cause::Read(op) => Place::Read(op),
+                Cause::Returned(result) => Place::Returned(result),
+            },
+            from: done.from,
+            to: done.to,
+            collectives: collectives
+                .map(|c| (c.kind.name(), c.axis, c.bytes))
+                .collect(),
+        });
+    }
+    Some(OnMesh { mesh, transfers })
 }
 
 fn charge(cost: OpCost) -> Charge {

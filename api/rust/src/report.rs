@@ -66,6 +66,7 @@ impl Answer {
             module,
             registry: self.registry(),
             charges: charges(module, self.registry()),
+            mesh: None,
         }
     }
 

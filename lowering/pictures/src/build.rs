@@ -1,7 +1,8 @@
 //! Conversion of a function to its graph.
 
-use crate::graph::{Graph, Node, Tone, Wire};
-use crate::picture::{Charge, ChargeKind, Charges};
+use crate::graph::{Graph, Ink, Node, Tone, Wire};
+use crate::mesh::RED;
+use crate::picture::{Charge, ChargeKind, Charges, OnMesh, Panel, Place};
 use crate::repeat::find_layers;
 use crate::scope::scopes_of;
 use crate::spelling::Spelling;
@@ -11,13 +12,29 @@ use optc_ir::entity::SideTable;
 use optc_ir::text::print_type;
 use optc_ir::{FreedomClass, Func, Op, Registry, Value};
 
+impl<'a> Panel<'a> {
+    /// The functions as graphs, with layouts in this notation.
+    pub(crate) fn graphs(&self, spelling: Spelling) -> impl Iterator<Item = (&'a Func, Graph)> {
+        let funcs = self.funcs().enumerate();
+        funcs.map(move |(number, (func, charges))| {
+            let over = self.mesh.as_ref().map(|mesh| (mesh, number));
+            (
+                func,
+                Graph::of(func, self.registry, charges, over, spelling),
+            )
+        })
+    }
+}
+
 impl Graph {
     /// The graph of a function. Dead operations are left out, and constants are words in the boxes that read them.
-    /// Layouts are written in the notation of the picture.
+    /// Layouts are written in the notation of the picture. On a mesh, which comes with the number of the function,
+    /// collectives are boxes too.
     pub(crate) fn of(
         func: &Func,
         registry: &Registry,
         charges: Option<&Charges>,
+        over: Option<(&OnMesh, usize)>,
         spelling: Spelling,
     ) -> Graph {
         let (scopes, scope_of) = scopes_of(func);
@@ -25,6 +42,7 @@ impl Graph {
             func,
             registry,
             spelling,
+            over,
             graph: Graph {
                 nodes: Vec::new(),
                 wires: Vec::new(),
@@ -78,6 +96,7 @@ fn folded_constants(func: &Func, registry: &Registry) -> SideTable<Op, bool> {
 struct Builder<'a> {
     func: &'a Func,
     registry: &'a Registry,
+    over: Option<(&'a OnMesh, usize)>,
     spelling: Spelling,
     graph: Graph,
     wire_of: SideTable<Value, Option<usize>>,
@@ -96,13 +115,21 @@ impl Builder<'_> {
     fn result(&mut self, i: usize, value: Value) {
         let name = self.func.result_key(i);
         let ty = print_type(self.func.ty(value));
+        let wire = self.transferred(value, Place::Returned(i), 0);
         let node = port(name.clone(), format!("result {name}\n{ty}"), "result");
         self.graph.nodes.push(node);
-        self.read(value);
+        self.read(wire.or(self.wire_of[value]));
     }
 
     fn operation(&mut self, op: Op, scope: usize, number: Option<usize>, charge: Charge) {
         let data = &self.func.ops[op];
+        let operands = data.operands.iter();
+        let wires: Vec<Option<usize>> = operands
+            .map(|&value| {
+                let sent = self.transferred(value, Place::Read(op), scope);
+                sent.or(self.wire_of[value])
+            })
+            .collect();
         let mut lines = words::attributes(&data.props);
         let constants = data.operands.iter().filter_map(|&v| self.func.def_op(v));
         let constants: Vec<Op> = constants.filter(|&o| self.folded[o]).collect();
@@ -128,12 +155,65 @@ impl Builder<'_> {
             constant: names.rev().find_map(words::last_name),
             alike: self.alike(op),
         });
-        for &operand in &data.operands {
-            self.read(operand);
+        for wire in wires {
+            self.read(wire);
         }
         for &result in &data.results {
             self.wire(result);
         }
+        for &result in &data.results {
+            self.transferred(result, Place::Made(op), scope);
+        }
+    }
+
+    /// Adds a box for the collectives of a value at a place, if it has any there, and the wire behind it.
+    fn transferred(&mut self, value: Value, place: Place, scope: usize) -> Option<usize> {
+        let (over, number) = self.over?;
+        let mut all = over.transfers.get(number)?.iter();
+        let transfer = all.find(|t| t.value == value && t.place == place)?;
+        let before = self.wire_of[value]?;
+        let made = matches!(place, Place::Made(_));
+        if made {
+            // The value leaves its operation as the operation makes it.
+            let wire = &mut self.graph.wires[before];
+            if wire.ink.is_some() {
+                wire.tag.pop();
+            }
+            let (text, ink) = over.split(&transfer.from).unzip();
+            wire.tag.extend(text);
+            wire.ink = ink;
+        }
+        let title = OnMesh::title(transfer);
+        let lines = over.sent(transfer);
+        self.graph.nodes.push(Node {
+            tone: Tone::Collective,
+            op: None,
+            tip: format!("{title}\n{}", lines.join("\n")),
+            alike: format!("{title} {}", lines.join(" ")),
+            title,
+            lines,
+            scope,
+            reads: Vec::new(),
+            charge: FREE,
+            constant: None,
+        });
+        self.read(Some(before));
+        let wire = self.graph.wires.len();
+        self.graph.wires.push(Wire {
+            value,
+            from: self.graph.nodes.len() - 1,
+            tag: over.text(&transfer.to).into_iter().collect(),
+            tip: print_type(self.func.ty(value)),
+            ink: Some(Ink {
+                colour: RED,
+                words: "made by a collective".to_owned(),
+            }),
+            to: Vec::new(),
+        });
+        if made {
+            self.wire_of[value] = Some(wire);
+        }
+        Some(wire)
     }
 
     /// Adds a wire for a value that the last box makes.
@@ -141,20 +221,26 @@ impl Builder<'_> {
         let ty = self.func.ty(value);
         let mut tag = vec![words::shape(ty)];
         tag.extend(words::layout(ty, self.spelling));
+        let split = self
+            .over
+            .and_then(|(over, _)| over.stored(self.func, value));
+        let (text, ink) = split.unzip();
+        tag.extend(text);
         self.wire_of[value] = Some(self.graph.wires.len());
         self.graph.wires.push(Wire {
             value,
             from: self.graph.nodes.len() - 1,
             tag,
             tip: print_type(ty),
+            ink,
             to: Vec::new(),
         });
     }
 
-    /// Connects the last box to the wire of a value that it reads.
-    fn read(&mut self, value: Value) {
+    /// Connects the last box to a wire that it reads.
+    fn read(&mut self, wire: Option<usize>) {
         let node = self.graph.nodes.len() - 1;
-        let Some(wire) = self.wire_of[value] else {
+        let Some(wire) = wire else {
             return;
         };
         self.graph.wires[wire].to.push(node);

@@ -4,6 +4,7 @@
 //! clusters. The text depends only on the programs.
 
 use crate::graph::{Graph, Node, Tone};
+use crate::mesh::RED;
 use crate::picture::Picture;
 use crate::spelling::Spelling;
 use std::fmt::Write as _;
@@ -26,9 +27,8 @@ pub fn write(picture: &Picture<'_>) -> String {
         if several {
             out.open(&prefix, &panel.title, "#9e9e9e");
         }
-        for (k, (func, charges)) in panel.funcs().enumerate() {
+        for (k, (func, graph)) in panel.graphs(spelling).enumerate() {
             let prefix = format!("{prefix}_f{k}");
-            let graph = Graph::of(func, panel.registry, charges, spelling);
             let title = format!("@{}: {}", func.name, graph.totals().line());
             out.open(&prefix, &title, "#bdbdbd");
             out.graph(&prefix, &graph);
@@ -118,6 +118,7 @@ impl Dot {
         let shape = match node.tone {
             Tone::Port => ", shape=oval, style=filled",
             Tone::Constant => ", style=\"rounded,filled,dashed\"",
+            Tone::Collective => ", shape=oval",
             _ => "",
         };
         self.line(&format!(
@@ -130,8 +131,10 @@ impl Dot {
     fn edges(&mut self, prefix: &str, graph: &Graph) {
         for wire in &graph.wires {
             let from = format!("{prefix}_n{}", wire.from);
+            let ink = wire.ink.as_ref();
+            let ink = ink.map_or_else(String::new, |ink| format!(", color=\"{}\"", ink.colour));
             let attrs = format!(
-                "[label={}, tooltip={}, labeltooltip={}]",
+                "[label={}, tooltip={}, labeltooltip={}{ink}]",
                 quoted(&wire.tag.join("\n")),
                 quoted(&wire.tip),
                 quoted(&wire.tip)
@@ -175,6 +178,7 @@ impl Tone {
             Tone::Copy => ("#ffe8c7", "#e07b00", "#6b3a00"),
             Tone::Expand => ("#fff6bf", "#b39a00", "#5a4d00"),
             Tone::Constant => ("#f3ecfa", "#8e6bb0", "#43295c"),
+            Tone::Collective => ("#ffffff", RED, RED),
         }
     }
 }

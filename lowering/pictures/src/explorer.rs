@@ -30,8 +30,7 @@ pub fn write(picture: &Picture<'_>) -> Explored {
     let spelling = Spelling::of(picture);
     let (mut graphs, mut data) = (Vec::new(), Map::new());
     for panel in &picture.panels {
-        for (func, charges) in panel.funcs() {
-            let graph = Graph::of(func, panel.registry, charges, spelling);
+        for (func, graph) in panel.graphs(spelling) {
             let id = format!("@{} {}", func.name, panel.title);
             let bytes = graph.nodes.iter().enumerate();
             let bytes = bytes.filter(|(_, node)| 0 < node.charge.bytes);
@@ -125,7 +124,7 @@ fn attributes(func: &Func, node: &Node) -> Vec<Json> {
         attrs.push(pair("name", &name));
     }
     let class = match node.tone {
-        Tone::Port | Tone::Compute => "computes",
+        Tone::Port | Tone::Compute | Tone::Collective => "computes",
         Tone::View => "a view, moves nothing",
         Tone::Movement => "moves",
         Tone::Copy => "copies a part",

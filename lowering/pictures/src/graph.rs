@@ -22,13 +22,15 @@ pub(crate) enum Tone {
     Expand,
     /// Works on constants only, at compile time.
     Constant,
+    /// Devices exchange parts of a value.
+    Collective,
 }
 
 /// One box.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) tone: Tone,
-    /// The operation; `None` for an argument or a result.
+    /// The operation; `None` for an argument, a result or a collective.
     pub(crate) op: Option<Op>,
     /// The first line.
     pub(crate) title: String,
@@ -49,10 +51,17 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Returns whether this is an operation rather than an argument or result.
-    pub(crate) fn is_op(&self) -> bool {
-        self.tone != Tone::Port
+    /// Returns whether this is an argument or a result.
+    pub(crate) fn is_port(&self) -> bool {
+        self.tone == Tone::Port
     }
+}
+
+/// A colour of wires, and its meaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ink {
+    pub(crate) colour: &'static str,
+    pub(crate) words: String,
 }
 
 /// One value, from the box that makes it to the boxes that read it.
@@ -66,6 +75,8 @@ pub(crate) struct Wire {
     pub(crate) tag: Vec<String>,
     /// The full type, for the tooltip.
     pub(crate) tip: String,
+    /// The colour of a value that is split over a mesh, or that a collective made.
+    pub(crate) ink: Option<Ink>,
     /// The boxes that read the value, one entry for each use, in program order.
     pub(crate) to: Vec<usize>,
 }
@@ -83,7 +94,7 @@ impl Graph {
     /// The number of operations, and the bytes that they move in each class with a cost.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        for node in self.nodes.iter().filter(|n| n.is_op()) {
+        for node in self.nodes.iter().filter(|n| n.op.is_some()) {
             totals.add(node.charge);
         }
         totals
@@ -128,7 +139,7 @@ impl Totals {
     /// The totals of these boxes.
     pub(crate) fn of<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Totals {
         let mut totals = Totals::default();
-        for node in nodes.into_iter().filter(|n| n.is_op()) {
+        for node in nodes.into_iter().filter(|n| n.op.is_some()) {
             totals.add(node.charge);
         }
         totals

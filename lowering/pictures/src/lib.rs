@@ -10,6 +10,7 @@
 //! # Files
 //! - `graph.rs` is the graph of boxes and wires, `build.rs` makes it from a function. `repeat.rs` finds equal layers,
 //!   `scope.rs` the scopes of names.
+//! - `mesh.rs` has the colours and words of splits over a mesh of devices.
 //! - `dot.rs` writes the graph as DOT. `svg` nests boxes (`nest.rs`), places each layer (`layered.rs`, `frame.rs`,
 //!   `align.rs`) and draws (`draw.rs`).
 //! - `svg/layouts.rs` draws values tile by tile, `svg/tiles.rs` the tiles of a group, `svg/arena.rs` memory over time.
@@ -19,6 +20,7 @@ mod build;
 pub mod dot;
 pub mod explorer;
 mod graph;
+mod mesh;
 pub mod picture;
 mod repeat;
 pub mod report;

@@ -23,7 +23,7 @@ const MOST_STRETCHES: usize = 24;
 /// Moves repeating operations into layers of their own, in layers that have very many operations.
 pub(crate) fn find_layers(graph: &mut Graph) {
     let mut inside: IndexMap<usize, Vec<usize>> = IndexMap::new();
-    for (i, node) in graph.nodes.iter().enumerate().filter(|(_, n)| n.is_op()) {
+    for (i, node) in graph.nodes.iter().enumerate().filter(|(_, n)| !n.is_port()) {
         inside.entry(node.scope).or_default().push(i);
     }
     for (scope, nodes) in inside {

@@ -1,6 +1,6 @@
 //! Pictures of programs: their contents, well-formedness and size.
 
-use optc_pictures::picture::{Panel, Picture};
+use optc_pictures::picture::{OnMesh, Panel, Picture, Place, Transfer};
 use optc_pictures::{dot, svg};
 use roxmltree::Document;
 use std::collections::BTreeSet;
@@ -21,6 +21,7 @@ fn draw(text: &str, write: fn(&Picture<'_>) -> String) -> String {
         module: &module,
         registry: &registry,
         charges: Vec::new(),
+        mesh: None,
     };
     let picture = Picture {
         title: "a \"b\" <c> & \u{1}d".to_owned(),
@@ -417,6 +418,7 @@ fn the_panels_of_a_picture_share_a_notation() {
         module,
         registry: &registry,
         charges: Vec::new(),
+        mesh: None,
     });
     let picture = Picture {
         title: "two".to_owned(),
@@ -455,4 +457,68 @@ fn a_plan_of_unknown_sizes_is_drawn_as_the_program() {
         says(&picture, text);
     }
     assert!(!words(&draw(&known, svg::write)).iter().any(|w| w == NOTE));
+}
+
+/// The product leaves a sum in parts over the columns, which is gathered before it is returned.
+#[test]
+fn a_mesh_colours_wires_and_draws_collectives() {
+    let text = r#"
+module attributes {hbir.mesh = ["data:4", "model:2"]} {
+  func.func @main(%x: tensor<8x128xf32> {hbir.shard = ["data@d0/2"]}, %w: tensor<128x64xf32> {hbir.shard = ["model@d1/32"]}) -> (tensor<8x64xf32> {hbir.shard = ["data@d0/2"]}) {
+    %0 = "hbir.matmul"(%x, %w) {shard = ["data@d0/2", "model@d1/32"]} : (tensor<8x128xf32>, tensor<128x64xf32>) -> tensor<8x64xf32>
+    return %0 : tensor<8x64xf32>
+  }
+}
+"#;
+    let module = optc_ir::text::parse(text).unwrap();
+    let registry = optc_ops::registry();
+    let mesh = optc_ir::shard::mesh(&module).unwrap().unwrap();
+    let func = &module.funcs[0];
+    let value = func.results[0];
+    let stored = optc_ir::shard::stored(func, value, &mesh).unwrap().unwrap();
+    let transfer = Transfer {
+        value,
+        place: Place::Returned(0),
+        to: stored.clone().without(1),
+        from: stored,
+        collectives: vec![("all-gather", 1, 256)],
+    };
+    let picture = Picture {
+        title: "on a mesh".to_owned(),
+        panels: vec![Panel {
+            title: "after".to_owned(),
+            module: &module,
+            registry: &registry,
+            charges: Vec::new(),
+            mesh: Some(OnMesh {
+                mesh,
+                transfers: vec![vec![transfer]],
+            }),
+        }],
+    };
+    let svg = svg::write(&picture);
+    for wanted in [
+        "all-gather",
+        "256 B over model",
+        "data@d0/2",
+        "data@d0/2 model@d1/32",
+        "split over data and model",
+        "made by a collective",
+        "data: 4 devices, each sends nothing",
+        "model: 2 devices, each sends 256 B in one collective",
+    ] {
+        says(&svg, wanted);
+    }
+    // Three wires and the gathered one, each in a colour of its own.
+    let document = Document::parse(&svg).unwrap();
+    let inks = document.descendants().filter(|n| n.has_tag_name("path"));
+    let inks: BTreeSet<&str> = inks.filter_map(|n| n.attribute("stroke")).collect();
+    assert_eq!(
+        inks.iter().filter(|ink| **ink != "#78909c").count(),
+        4,
+        "{inks:?}"
+    );
+    let dot = dot::write(&picture);
+    assert_eq!(dot.matches(" -> ").count(), 4, "{dot}");
+    assert_eq!(dot.matches("color=\"#d50000\"]").count(), 1, "{dot}");
 }

@@ -39,8 +39,7 @@ impl Scene {
         let panes = &report.picture.panels;
         for (number, panel) in panes.iter().enumerate() {
             let mut sheet = Sheet::default();
-            for (func, charges) in panel.funcs() {
-                let graph = Graph::of(func, panel.registry, charges, spelling);
+            for (func, graph) in panel.graphs(spelling) {
                 sheet.func(func, &graph, &mut types);
             }
             if 0 < number {

@@ -173,18 +173,20 @@ fn wire_of(graph: &Graph, wire: usize, pieces: &[&Stretch], at: (f64, f64)) -> G
         }
     }
     let mut group = Group::new();
+    let mut ink = WIRE;
     if let Some(data) = graph.wires.get(wire) {
         group = group.add(tip(&data.tip));
+        ink = data.ink.as_ref().map_or(WIRE, |ink| ink.colour);
     }
     group = group.add(
         Path::new()
             .set("d", lines)
             .set("fill", "none")
-            .set("stroke", WIRE)
-            .set("stroke-width", "1.2"),
+            .set("stroke", ink)
+            .set("stroke-width", if ink == WIRE { "1.2" } else { "2" }),
     );
     if !heads.is_empty() {
-        group = group.add(Path::new().set("d", heads).set("fill", WIRE));
+        group = group.add(Path::new().set("d", heads).set("fill", ink));
     }
     group
 }
@@ -231,7 +233,7 @@ fn label(block: &Block, label: &Label, at: (f64, f64)) -> Group {
         }
     }
     let radius = match label.tone {
-        Tone::Port => label.height / 2.0,
+        Tone::Port | Tone::Collective => label.height / 2.0,
         _ => 4.0,
     };
     let mut front = rectangle((left, at.1), size, radius)

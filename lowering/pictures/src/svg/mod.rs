@@ -16,17 +16,16 @@ pub(crate) mod nest;
 mod text;
 pub mod tiles;
 
-use crate::graph::{Graph, Tone, Totals};
-use crate::picture::{Panel, Picture};
+use crate::graph::{Graph, Ink, Tone, Totals};
+use crate::picture::{OnMesh, Panel, Picture};
 use crate::spelling::Spelling;
 use crate::svg::draw::{Style, line, rectangle, width};
 use crate::svg::frame::Block;
 use crate::svg::nest::Item;
 use crate::words;
 
-use optc_ir::Func;
 use std::collections::{BTreeMap, BTreeSet};
-use svg::node::element::Group;
+use svg::node::element::{Group, Path};
 
 const MARGIN: f64 = 16.0;
 const PANEL_GAP: f64 = 28.0;
@@ -51,7 +50,7 @@ pub fn write(picture: &Picture<'_>) -> String {
         x += column.width + PANEL_GAP;
         bottom = f64::max(bottom, top + column.height());
     }
-    let (legend, legend_width) = legend((MARGIN, MARGIN + 42.0));
+    let (legend, legend_width) = legend((MARGIN, MARGIN + 42.0), &columns);
     let text = width(&picture.title, TITLE)
         .max(width(&subtitle, SUBTITLE))
         .max(legend_width);
@@ -68,11 +67,10 @@ pub fn write(picture: &Picture<'_>) -> String {
 /// The panels. If there are two, the same layers are closed in both, and equal operations are at the same height.
 fn columns(picture: &Picture<'_>, spelling: Spelling) -> Vec<Column> {
     let graphs = |panel: &Panel<'_>| -> Vec<(String, Graph)> {
-        let graph = |(func, charges): (&Func, _)| {
-            let graph = Graph::of(func, panel.registry, charges, spelling);
-            (func.name.to_string(), graph)
-        };
-        panel.funcs().map(graph).collect()
+        let graphs = panel.graphs(spelling);
+        graphs
+            .map(|(func, graph)| (func.name.to_string(), graph))
+            .collect()
     };
     let drawn: Vec<Vec<(String, Graph)>> = picture.panels.iter().map(graphs).collect();
     let mut closed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -176,6 +174,7 @@ impl Column {
         if tiles::leaves_out(panel.module) {
             lines.push("the plan of tiles is not drawn: it wants sizes that are known".to_owned());
         }
+        lines.extend(panel.mesh.iter().flat_map(OnMesh::lines));
         lines.insert(0, totals.line());
         let text = lines.iter().map(|l| width(l, SUBTITLE));
         let text = text.fold(width(&panel.title, HEADING), f64::max);
@@ -214,8 +213,18 @@ impl Column {
 }
 
 /// The legend of the colours, and its width.
-fn legend(at: (f64, f64)) -> (Group, f64) {
-    let entries = [
+fn legend(at: (f64, f64), columns: &[Column]) -> (Group, f64) {
+    let graphs = || columns.iter().flat_map(|c| &c.functions).map(|f| &f.graph);
+    let mut inks: Vec<&Ink> = Vec::new();
+    for ink in graphs()
+        .flat_map(|g| &g.wires)
+        .filter_map(|w| w.ink.as_ref())
+    {
+        if !inks.contains(&ink) {
+            inks.push(ink);
+        }
+    }
+    let mut entries = vec![
         (Tone::Compute, "computes"),
         (Tone::View, "view, moves nothing"),
         (Tone::Movement, "moves bytes"),
@@ -223,6 +232,15 @@ fn legend(at: (f64, f64)) -> (Group, f64) {
         (Tone::Expand, "repeats elements"),
         (Tone::Constant, "constants, at compile time"),
     ];
+    if graphs()
+        .flat_map(|g| &g.nodes)
+        .any(|n| n.tone == Tone::Collective)
+    {
+        entries.push((
+            Tone::Collective,
+            "collective, the bytes that a device sends",
+        ));
+    }
     let style = Style {
         size: 10.5,
         ..SUBTITLE
@@ -239,6 +257,21 @@ fn legend(at: (f64, f64)) -> (Group, f64) {
         }
         group = group
             .add(patch)
+            .add(line(words, (x + 28.0, at.1 + 10.0), style));
+        x += 28.0 + width(words, style) + 18.0;
+    }
+    for Ink { colour, words } in inks {
+        let stroke = format!(
+            "M{x} {y}h22",
+            x = draw::coordinate(x),
+            y = draw::coordinate(at.1 + 6.0)
+        );
+        let stroke = Path::new()
+            .set("d", stroke)
+            .set("stroke", *colour)
+            .set("stroke-width", "2");
+        group = group
+            .add(stroke)
             .add(line(words, (x + 28.0, at.1 + 10.0), style));
         x += 28.0 + width(words, style) + 18.0;
     }

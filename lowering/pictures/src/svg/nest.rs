@@ -119,7 +119,7 @@ fn divide_rows(graph: &Graph, items: &mut Vec<Item>) {
 
 /// Arguments and results stay apart unless there are too many of them.
 fn in_runs(graph: &Graph, items: Vec<Item>, length: usize) -> Vec<Item> {
-    let is_port = |item: &Item| item.nodes().iter().all(|&n| !graph.nodes[n].is_op());
+    let is_port = |item: &Item| item.nodes().iter().all(|&n| graph.nodes[n].is_port());
     let apart = items.iter().filter(|item| is_port(item)).count() <= MOST_ITEMS / 2;
     let (ports, rest): (Vec<Item>, Vec<Item>) =
         items.into_iter().partition(|item| apart && is_port(item));
@@ -666,7 +666,7 @@ fn join_rows(graph: &Graph, items: &mut Vec<Item>) -> usize {
     let length = items.len().div_ceil(MOST_ITEMS / 2);
     let all = std::mem::take(items);
     let is_port = |item: &Item| match item {
-        Item::Node(node) => !graph.nodes[*node].is_op(),
+        Item::Node(node) => graph.nodes[*node].is_port(),
         Item::Group(_) => false,
     };
     let (ports, rest): (Vec<Item>, Vec<Item>) =
