@@ -143,6 +143,40 @@ fn views_slices_and_shapes_are_those_of_parts() {
 }
 
 #[test]
+fn a_split_cuts_parts_by_their_extents() {
+    let text = by_parts(
+        r#"%x: tensor<8x24xf32> {hbir.shard = ["a@d1/2"]}"#,
+        r#"(tensor<8x8xf32> {hbir.shard = ["a@d1/2"]}, tensor<8x16xf32> {hbir.shard = ["a@d1/2"]})"#,
+        r#"    %0:2 = "hbir.split"(%x) <{axis = 1, sizes = [8, 16]}> {shard = [["a@d1/2"], ["a@d1/2"]]} : (tensor<8x24xf32>) -> (tensor<8x8xf32>, tensor<8x16xf32>)
+    return %0#0, %0#1 : tensor<8x8xf32>, tensor<8x16xf32>
+"#,
+    );
+    let lines = lines(&text);
+    assert_eq!(lines[1], "v0_0 = lax.slice_in_dim(x, 0, 4, axis=1)");
+    assert_eq!(lines[2], "v0_1 = lax.slice_in_dim(x, 4, 12, axis=1)");
+}
+
+/// Images of a batch, and groups of channels, are on different devices.
+#[test]
+fn a_convolution_in_groups_has_parts() {
+    let conv = |x: &str, w: &str| {
+        let body = format!(
+            "    %0 = \"hbir.conv\"(%x, %w) <{{dilations = [1, 1], group = 4, pads = [1, 1, 1, 1], strides = [1, 1]}}> {{shard = [\"{x}\"]}} : (tensor<4x4x6x6xf32>, tensor<4x1x3x3xf32>) -> tensor<4x4x6x6xf32>\n    return %0 : tensor<4x4x6x6xf32>\n"
+        );
+        let args = format!(
+            "%x: tensor<4x4x6x6xf32> {{hbir.shard = [\"{x}\"]}}, %w: tensor<4x1x3x3xf32> {{hbir.shard = [{w}]}}"
+        );
+        let result = format!("(tensor<4x4x6x6xf32> {{hbir.shard = [\"{x}\"]}})");
+        by_parts(&args, &result, &body)
+    };
+    for (x, w, groups) in [("a@d0/2", "", 4), ("a@d1/2", "\"a@d0/2\"", 2)] {
+        let wanted = format!("v0 = _conv(x, w, (1, 1), ((1, 1), (1, 1)), (1, 1), {groups},");
+        let text = conv(x, w);
+        assert!(lines(&text)[0].starts_with(&wanted), "{text}");
+    }
+}
+
+#[test]
 fn a_program_without_a_part_says_why() {
     let x = "tensor<8x16xf32>";
     let args = format!("%x: {x} {{hbir.shard = [\"c@d0/2\"]}}");

@@ -179,9 +179,10 @@ impl Form<'_> {
     }
 
     pub(super) fn split(&self) -> Option<Vec<String>> {
-        let split = self.typed::<Split>()?;
-        let axis = split.along(self.op()).ok()?;
-        Some(slices(self.arg(0)?, &split.sizes, axis))
+        let axis = self.typed::<Split>()?.along(self.op()).ok()?;
+        let sizes = self.site.results.iter().map(|result| result.get(axis));
+        let sizes: Option<Vec<i64>> = sizes.map(|size| i64::try_from(*size?).ok()).collect();
+        Some(slices(self.arg(0)?, &sizes?, axis))
     }
 
     /// The greatest elements along the last axis, the only form that `lax` has.

@@ -24,8 +24,8 @@ use optc_ir::{Diagnostic, Dim, Func, Op, OpRef, Operation, Registry, Structure, 
 use optc_ops::{
     ArgMax, ArgMin, AvgPool, BatchNorm, Broadcast, Concat, Constant, Conv, Cumprod, Cumsum,
     DotGeneral, Einsum, Flatten, Gather, GatherElements, InstanceNorm, LayerNorm, Linear,
-    LogSoftmax, Matmul, MaxPool, Reduce, Reshape, RmsNorm, Slice, Softmax, Squeeze, StatedSplit,
-    Subview, TopK, Transpose, Unsqueeze,
+    LogSoftmax, Matmul, MaxPool, Reduce, Reshape, RmsNorm, Slice, Softmax, Split, Squeeze,
+    StatedSplit, Subview, TopK, Transpose, Unsqueeze,
 };
 use std::collections::BTreeMap;
 
@@ -56,6 +56,7 @@ const BY_PARTS: &[&str] = &[
     RmsNorm::NAME,
     Slice::NAME,
     Softmax::NAME,
+    Split::NAME,
     Squeeze::NAME,
     Subview::NAME,
     TopK::NAME,
@@ -390,8 +391,10 @@ impl Part<'_> {
 /// Returns whether the form of an operation on parts is that on whole values.
 fn has_parts(op: &OpRef<'_>, registry: &Registry) -> bool {
     match op.name {
-        // Groups of channels are not split with the channels.
-        Conv::NAME => Conv::of(op).is_ok_and(|conv| conv.groups().is_ok_and(|n| n == 1)),
+        // The form of a transposed convolution has the number of groups.
+        Conv::NAME => {
+            Conv::of(op).is_ok_and(|conv| !conv.transposed || conv.groups().is_ok_and(|n| n == 1))
+        }
         name => {
             let structure = registry.structure(name);
             BY_PARTS.contains(&name)
