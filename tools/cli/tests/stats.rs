@@ -328,7 +328,7 @@ fn words(command: &str, folder: &Folder) -> Vec<String> {
             c => words.last_mut().unwrap().push(c),
         }
     }
-    let file = |word: &String| [".ir", ".py"].iter().any(|end| word.ends_with(end));
+    let file = |word: &String| [".ir", ".py", ".svg"].iter().any(|end| word.ends_with(end));
     let placed = words.iter().map(|word| match file(word) {
         true => folder.path(word),
         false => word.clone(),
@@ -356,6 +356,8 @@ fn the_commands_of_the_page_about_meshes_run() {
     let module = std::fs::read_to_string(folder.path("mlp.py")).unwrap();
     assert!(module.contains("def part(x, w, v):"), "{module}");
     assert!(module.contains("_scatter("), "{module}");
+    let picture = std::fs::read_to_string(folder.path("split.svg")).unwrap();
+    assert!(picture.contains("reduce-scatter"), "{picture}");
 }
 
 /// A reduce-scatter over `model` is all that is sent; its bytes and seconds follow from the ring and the link.
