@@ -12,7 +12,7 @@ use super::form::Site;
 use super::moves;
 use super::ops::write;
 use super::rearrange::rearrangement;
-use super::shards::Shards;
+use super::shards::{Shards, parts_of};
 use super::whole::{Function, Parts, site, targets};
 use super::words::{Names, tuple};
 use crate::python::{definition, value_names};
@@ -24,8 +24,8 @@ use optc_ir::{Diagnostic, Dim, Func, Op, OpRef, Operation, Registry, Structure, 
 use optc_ops::{
     ArgMax, ArgMin, AvgPool, BatchNorm, Broadcast, Concat, Constant, Conv, Cumprod, Cumsum,
     DotGeneral, Einsum, Flatten, Gather, GatherElements, InstanceNorm, LayerNorm, Linear,
-    LogSoftmax, Matmul, MaxPool, Reduce, Reshape, RmsNorm, Slice, Softmax, Split, Squeeze,
-    StatedSplit, Subview, TopK, Transpose, Unsqueeze,
+    LogSoftmax, Matmul, MaxPool, Reduce, Reshape, RmsNorm, Slice, Softmax, Split, Squeeze, Subview,
+    TopK, Transpose, Unsqueeze,
 };
 use std::collections::BTreeMap;
 
@@ -98,17 +98,17 @@ pub(super) fn part(
         (known && whole).then_some(sharding)
     };
     let made = func.body.iter().flat_map(|&op| func.ops[op].results.iter());
+    let names = value_names(func, &parts.functions);
     let mut known = vec![Sharding::replicated(); func.values.len()];
     for &value in func.args.iter().chain(made) {
         match stored(value) {
             Some(sharding) => known[value.index()] = sharding,
             None => {
-                let name = &value_names(func, &parts.functions)[value.index()];
+                let name = &names[value.index()];
                 return Ok(Err(format!("`{name}` has no sharding without padding")));
             }
         }
     }
-    let names = value_names(func, &parts.functions);
     let mut fresh = Names::within(&parts.functions);
     for name in &names {
         fresh.fresh(name);
@@ -169,16 +169,10 @@ impl Part<'_> {
         }
         let shape = self.shape(value);
         let stated = self.shards.stated(self.inner.func, value, stored);
-        let StatedSplit { extents, splits } = stated.ok_or("its digits are not dimensions")?;
+        let digits = stated.as_ref().and_then(parts_of);
+        let digits = digits.ok_or("its digits are not dimensions")?;
         let to = local(&shape, stored);
-        let parts = |split: &optc_ops::DimSplit| -> u64 {
-            split.axes.iter().map(|part| part.extent).product()
-        };
-        let digits = extents
-            .iter()
-            .zip(&splits)
-            .map(|(n, split)| n / parts(split));
-        Ok(match digits.eq(to.iter().copied()) {
+        Ok(match digits == to {
             true => text,
             false => format!("{text}.reshape{}", tuple(to)),
         })
@@ -201,9 +195,9 @@ impl Part<'_> {
         let mut all = Vec::with_capacity(func.results.len());
         for (i, &value) in func.results.iter().enumerate() {
             let stored = self.stored[value.index()].clone();
-            let stated = shard::result(func, i, &self.shards.mesh).ok().flatten();
-            let wanted = stated.unwrap_or_else(|| stored.clone());
-            let Some(StatedSplit { extents, splits }) = self.shards.returned(func, i) else {
+            let wanted = shard::result(func, i, &self.shards.mesh).ok().flatten();
+            let wanted = wanted.unwrap_or_else(|| stored.clone());
+            let Some(stated) = self.shards.returned(func, i) else {
                 let whole = Sharding::replicated();
                 let name = self.inner.name(value).to_owned();
                 all.push(self.converted(name, &stored, &whole, parts)?);
@@ -211,10 +205,7 @@ impl Part<'_> {
             };
             let name = self.inner.name(value).to_owned();
             let text = self.converted(name, &stored, &wanted, parts)?;
-            let cut = |(n, split): (&u64, &optc_ops::DimSplit)| {
-                n / split.axes.iter().map(|part| part.extent).product::<u64>()
-            };
-            let digits: Vec<u64> = extents.iter().zip(&splits).map(cut).collect();
+            let digits = parts_of(&stated).ok_or("its digits are not dimensions")?;
             all.push(match digits == self.local(value, &wanted) {
                 true => text,
                 false => format!("{text}.reshape{}", tuple(digits)),

@@ -22,6 +22,16 @@ pub(super) struct Shards {
     cuts: Vec<BTreeSet<u64>>,
 }
 
+/// The digits of a value as a device has them; `None` if parts differ in extent.
+pub(super) fn parts_of(stated: &StatedSplit) -> Option<Vec<u64>> {
+    let digits = stated.extents.iter().zip(&stated.splits);
+    let own = digits.map(|(&n, split)| {
+        let parts: u64 = split.axes.iter().map(|part| part.extent).product();
+        n.is_multiple_of(parts).then(|| n / parts)
+    });
+    own.collect()
+}
+
 impl Shards {
     /// The mesh of a module; `None` if it has none.
     pub(super) fn of(module: &Module) -> Result<Option<Shards>, Box<Diagnostic>> {
@@ -127,13 +137,10 @@ impl Shards {
     /// The entry of a value that comes from outside: its shape, its digits, and their axes.
     pub(super) fn entry(&self, func: &Func, value: Value) -> Option<String> {
         let shape = func.ty(value).as_tensor()?.shape()?;
-        let StatedSplit { extents, splits } = self.value(func, value)?;
+        let stated = self.value(func, value)?;
         // JAX places no array whose parts differ in extent.
-        let parts = |split: &DimSplit| split.axes.iter().map(|part| part.extent).product::<u64>();
-        let mut all = extents.iter().zip(&splits);
-        if !all.all(|(n, split)| n.is_multiple_of(parts(split))) {
-            return None;
-        }
+        parts_of(&stated)?;
+        let StatedSplit { extents, splits } = stated;
         Some(tuple([
             tuple(shape),
             tuple(extents),
