@@ -383,8 +383,10 @@ def executed(text, inputs, results, folder):
     need([MLIR_OPT, folder / "buffers.mlir", *LOOPS, "-o", folder / "llvm.mlir"])
     given = b"".join(np.ascontiguousarray(x).tobytes() for _, x in inputs)
     (folder / "in.bin").write_bytes(given)
+    # New memory is filled with bytes, so that a program which reads what nothing wrote is wrong in every run.
+    environment = {**os.environ, "MALLOC_PERTURB_": "1"}
     with open(folder / "in.bin", "rb") as file:
-        out = need([RUNNER, folder / "llvm.mlir", "-e", "entry", "-entry-point-result=void", "-O2"], stdin=file)
+        out = need([RUNNER, folder / "llvm.mlir", "-e", "entry", "-entry-point-result=void", "-O2"], stdin=file, env=environment)
     found, at = [], 0
     for element, shape in results:
         dtype = np.dtype(DTYPES[element])

@@ -353,7 +353,8 @@ class Random:
         ragged = any(shape[d] % t for d, t in zip(dims, tiles))
         filler = f"padding_value({self.scalar('0.0')} : f32) " if ragged else ""
         packed = self.put(f"tensor.pack {name} {filler}{order}inner_dims_pos = {dims} inner_tiles = {tiles} into {self.empty(out)} : {self.ty(shape)} -> {self.ty(out)}", out)
-        if self.random.random() < 0.3:
+        # MLIR 19 reads outside of the value where it unpacks one tile in each dimension and not all dimensions have tiles.
+        if self.random.random() < 0.3 or (all(n == 1 for n in counts) and len(dims) < len(shape)):
             return
         loops = [f"d{d}" for d in range(len(out))]
         inner = self.generic([loops, loops], ["parallel"] * len(out), [(packed, out)], self.empty(out), out,
@@ -421,8 +422,10 @@ def batch(plugin, seeds, folder):
     inputs = [(element, rng.standard_normal(shape).astype(np.float32)) for element, shape in takes]
     ran = []
     for path in (before, after):
-        text = lowered(path, folder).rstrip().removesuffix("}")
-        ran.append(linalg.executed(text + main + "\n}\n", inputs, gives, folder))
+        # Large constants are written behind the module.
+        text, mark, constants = lowered(path, folder).partition("{-#")
+        text = text.rstrip().removesuffix("}") + main + "\n}\n" + mark + constants
+        ran.append(linalg.executed(text, inputs, gives, folder))
     for seed, found, wanted in zip(seeds, ran[1], ran[0], strict=True):
         try:
             linalg.agree(found, wanted)
