@@ -5,7 +5,7 @@
 //! that are explicitly replicated or unreduced, or of a port that leaves a dimension open. So do the shardings of a
 //! module with several meshes.
 
-use optc_ir::shard::{self, Mesh, Piece, Sharding, Split};
+use optc_ir::shard::{self, Mesh, Sharding};
 use optc_ir::{Attr, AttrDict, Func, Module, OpData, Port};
 use std::ops::Range;
 use std::sync::Arc;
@@ -148,27 +148,23 @@ pub(crate) fn sharding(dims: &[Dim<'_>], shape: &[u64], mesh: &Mesh) -> Option<S
         return None;
     }
     let mut sharding = Sharding::replicated();
-    for (dim, ((axes, open), &extent)) in dims.iter().zip(shape).enumerate() {
-        let mut stride = extent;
-        for (name, part) in axes {
+    for (dim, ((parts, open), &size)) in dims.iter().zip(shape).enumerate() {
+        let (mut axes, mut left) = (Vec::new(), size);
+        for (name, part) in parts {
             let axis = mesh.axis(name).filter(|_| part.is_none())?;
             let extent = mesh.axes[axis].extent;
-            if !stride.is_multiple_of(extent) {
+            if !left.is_multiple_of(extent) {
                 return None;
             }
-            stride /= extent;
-            let piece = Piece {
-                dim,
-                stride,
-                extent,
-            };
+            left /= extent;
             if extent != 1 {
-                sharding = sharding.with(Split::over(axis, &[piece]));
+                axes.push(axis);
             }
         }
         if *open {
             return None;
         }
+        sharding = sharding.with_axes(dim, size, &axes, mesh).ok()?;
     }
     Some(sharding)
 }

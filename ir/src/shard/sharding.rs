@@ -49,6 +49,35 @@ impl Sharding {
         self
     }
 
+    /// The sharding with a dimension of `size` elements split into its major parts over these axes of a mesh, the outermost
+    /// one first. Parts that do not divide are rounded up.
+    ///
+    /// # Errors
+    /// An axis has a split already (`shard-split`).
+    pub fn with_axes(
+        mut self,
+        dim: usize,
+        size: u64,
+        axes: &[usize],
+        mesh: &Mesh,
+    ) -> Result<Sharding, ShardError> {
+        let mut stride = size;
+        for &axis in axes {
+            if self.on(axis).is_some() {
+                return Err(twice(axis, mesh));
+            }
+            let extent = mesh.axes[axis].extent;
+            stride = stride.div_ceil(extent.max(1)).max(1);
+            let piece = Piece {
+                dim,
+                stride,
+                extent,
+            };
+            self = self.with(Split::over(axis, &[piece]));
+        }
+        Ok(self)
+    }
+
     /// All digits with their axes.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, &Piece)> {
         let each = |s: &'_ Split| s.axis;
@@ -106,12 +135,7 @@ impl Sharding {
         for text in texts {
             let split = Split::parse(text, mesh)?;
             if sharding.on(split.axis).is_some() {
-                let message = format!(
-                    "found two splits over the axis `{}`, wanted one",
-                    mesh.axes[split.axis].name
-                );
-                return Err(ShardError::new(codes::SHARD_SPLIT, message)
-                    .hint("an axis of the mesh splits a value once; write the mesh with two axes, `model0:2,model1:4`, for two splits"));
+                return Err(twice(split.axis, mesh));
             }
             sharding = sharding.with(split);
         }
@@ -155,6 +179,14 @@ impl Sharding {
         }
         Ok(())
     }
+}
+
+/// The error of a second split over an axis.
+fn twice(axis: usize, mesh: &Mesh) -> ShardError {
+    let name = &mesh.axes[axis].name;
+    let message = format!("found two splits over the axis `{name}`, wanted one");
+    ShardError::new(codes::SHARD_SPLIT, message)
+        .hint("an axis of the mesh splits a value once; write the mesh with two axes, `model0:2,model1:4`, for two splits")
 }
 
 /// Checks that a digit divides its dimension, or that its padding is stated; else found and wanted, and a hint.

@@ -3,9 +3,9 @@
 use crate::codes;
 use indexmap::IndexMap;
 use optc_ir::op::Operation;
-use optc_ir::shard::{self, Mesh, Piece, ShardError, Sharding, Split};
+use optc_ir::shard::{self, Mesh, ShardError, Sharding, Split};
 use optc_ir::{Diagnostic, Func, Module, Op, Type, Value};
-use optc_ops::ShardingConstraint;
+use optc_ops::{AxisPart, ShardingConstraint};
 
 /// The mesh and the wishes of a user.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -156,23 +156,14 @@ fn by_dimension(
             _ => {}
         }
         let names = entry.trim_start_matches('(').trim_end_matches(')');
-        let mut stride = size;
-        for axis in names.split(',').map(str::trim) {
-            let number = mesh.axis(axis).ok_or_else(|| mesh.unknown_axis(axis))?;
-            let extent = mesh.axes[number].extent;
-            if pin.fixed.on(number).is_some() {
-                let text = format!("{axis}@d{dim}");
-                return Sharding::parse([text.as_str(), text.as_str()], mesh).map(|_| pin);
-            }
-            // An extent that does not divide is refused by the check of the sharding, which says what is possible.
-            stride = stride.div_ceil(extent.max(1)).max(1);
-            let piece = Piece {
-                dim,
-                stride,
-                extent,
-            };
-            pin.fixed = std::mem::take(&mut pin.fixed).with(Split::over(number, &[piece]));
-        }
+        let number = |name: &str| mesh.axis(name).ok_or_else(|| mesh.unknown_axis(name));
+        let axes: Vec<usize> = names
+            .split(',')
+            .map(str::trim)
+            .map(number)
+            .collect::<Result<_, _>>()?;
+        // An extent that does not divide is refused by the check of the sharding, which says what is possible.
+        pin.fixed = pin.fixed.with_axes(dim, size, &axes, mesh)?;
     }
     Ok(pin)
 }
@@ -281,26 +272,19 @@ fn constrained(func: &Func, op: Op, mesh: &Mesh) -> Option<(Value, Pin)> {
     let name = crate::names::name_of(func, value);
     let mut pin = Pin::exact(name, Sharding::replicated());
     for (dim, split) in stated.split.0.iter().enumerate() {
-        let mut stride = tensor.dims.get(dim)?.fixed()?;
-        for part in &split.axes {
+        let size = tensor.dims.get(dim)?.fixed()?;
+        let whole = |part: &AxisPart| {
             let axis = mesh.axis(&part.name)?;
-            let extent = mesh.axes[axis].extent;
-            let whole = part.extent == extent && part.after.is_none_or(|after| after == 1);
-            if !whole || !stride.is_multiple_of(extent) || pin.fixed.on(axis).is_some() {
-                return None;
-            }
-            stride /= extent;
-            let piece = Piece {
-                dim,
-                stride,
-                extent,
-            };
-            pin.fixed = std::mem::take(&mut pin.fixed).with(Split::over(axis, &[piece]));
-        }
+            let whole = part.extent == mesh.axes[axis].extent;
+            (whole && part.after.is_none_or(|after| after == 1)).then_some(axis)
+        };
+        let axes: Vec<usize> = split.axes.iter().map(whole).collect::<Option<_>>()?;
+        pin.fixed = pin.fixed.with_axes(dim, size, &axes, mesh).ok()?;
         if split.open {
             pin.free.push(dim);
         }
     }
+    pin.fixed.fits(tensor, mesh).ok()?;
     Some((value, pin))
 }
 
