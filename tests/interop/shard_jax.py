@@ -174,7 +174,7 @@ def chosen(optc, text, values, folder):
         with jax.set_mesh(over):
             given = module.place(over, values, *weights)
             built = module.sharded(over).lower(*given).compile()
-            return jax.tree.leaves(built(*given)), collectives(built.as_text())
+            return jax.tree.leaves(module.whole(built(*given))), collectives(built.as_text())
     finally:
         jax.config.update("jax_enable_x64", wide)
 

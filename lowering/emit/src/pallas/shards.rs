@@ -250,11 +250,9 @@ def _whole(x, entry):
     return x.reshape(entry[0]) if entry else x
 
 
-def _results(over):
-    """The splits of the results."""
-    whole = [entry and entry[0] == entry[1] for entry in OUT]
-    splits = [NamedSharding(over, P(*entry[2])) if same else None for entry, same in zip(OUT, whole)]
-    return splits[0] if len(splits) == 1 else tuple(splits)
+def whole(found):
+    """The results of `sharded`, each in its own shape: one that is split within a dimension comes as its digits."""
+    return _whole(found, OUT[0]) if len(OUT) == 1 else tuple(map(_whole, found, OUT))
 "#;
 
 /// The function that places what a main with weights takes.
@@ -282,6 +280,20 @@ def place(over, args):
     };
 }
 
+/// The splits of the results of a main.
+macro_rules! results {
+    () => {
+        r#"
+
+def _results(over):
+    """The splits of the results."""
+    whole = [entry and entry[0] == entry[1] for entry in OUT]
+    splits = [NamedSharding(over, P(*entry[2])) if same else None for entry, same in zip(OUT, whole)]
+    return splits[0] if len(splits) == 1 else tuple(splits)
+"#
+    };
+}
+
 /// The map of `part` over a mesh.
 macro_rules! mapped {
     () => {
@@ -293,11 +305,10 @@ def _split(entry):
 
 
 def _mapped(over, run, given, splits):
-    """The whole results of a program of one device, on all devices of a mesh."""
+    """The results of a program of one device, on all devices of a mesh, as digits."""
     out = tuple(map(_split, OUT))
     each = jax.shard_map(run, mesh=over, in_specs=splits, out_specs=out if len(out) != 1 else out[0], check_vma=False)
-    found = each(*given)
-    return _whole(found, OUT[0]) if len(out) == 1 else tuple(map(_whole, found, OUT))
+    return each(*given)
 "#
     };
 }
@@ -314,7 +325,7 @@ def sharded(over):
         splits = tuple(map(_split, IN)), {key: _split(WEIGHTS.get(key)) for key in weights}
         one = lambda args, weights: part(*args, weights=weights)
         return _mapped(over, one, (tuple(args), weights), splits)
-    return jax.jit(run, out_shardings=_results(over))
+    return jax.jit(run)
 "#
 );
 
@@ -326,14 +337,14 @@ const PARTS_WITHOUT_WEIGHTS: &str = concat!(
 
 def sharded(over):
     """part on all devices of a mesh, compiled: a function of what `place` returns."""
-    run = lambda args: _mapped(over, part, args, tuple(map(_split, IN)))
-    return jax.jit(run, out_shardings=_results(over))
+    return jax.jit(lambda args: _mapped(over, part, args, tuple(map(_split, IN))))
 "#
 );
 
 /// The function for a mesh, of a main that takes weights.
 const WITH_WEIGHTS: &str = concat!(
     place_weights!(),
+    results!(),
     r#"
 
 def sharded(over):
@@ -348,6 +359,7 @@ def sharded(over):
 /// The same of a main without weights.
 const WITHOUT_WEIGHTS: &str = concat!(
     place_args!(),
+    results!(),
     r#"
 
 def sharded(over):
