@@ -5,7 +5,7 @@
 
 use crate::maps::FastMap;
 use crate::problem::{Cost, Packing, Problem, Table, Vars, Word, most};
-use crate::solve::{Solution, Starts, settle, solve, solve_near, solve_words};
+use crate::solve::{Solution, Starts, evaluate, settle, solve, solve_near, solve_words};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -157,6 +157,22 @@ impl Written {
         }
     }
 
+    /// The problem in which each variable has some of its states: those of the list with its number in `of`.
+    pub fn within(&self, lists: &[Vec<usize>], of: &[usize]) -> Written {
+        match self {
+            Written::Words(problem) => Written::Words(within(problem, lists, of)),
+            Written::Costs(problem) => Written::Costs(within(problem, lists, of)),
+        }
+    }
+
+    /// The cost of an assignment.
+    pub fn cost(&self, states: &[usize]) -> Cost {
+        match self {
+            Written::Words(problem) => evaluate(problem, states),
+            Written::Costs(problem) => evaluate(problem, states),
+        }
+    }
+
     /// Gives each of these variables in turn the best state beside the others.
     pub fn settle(&self, states: &mut [usize], vars: Range<usize>) {
         match self {
@@ -182,6 +198,33 @@ fn hold<W: Word>(problem: &Problem<W>, held: &[(usize, Vec<bool>)]) -> Problem<W
         problem.keep(&[*var], allowed.iter().map(cost).collect());
     }
     problem
+}
+
+/// Tables that share costs and lists of states stay shared.
+fn within<W: Word>(problem: &Problem<W>, lists: &[Vec<usize>], of: &[usize]) -> Problem<W> {
+    let domains = of.iter().map(|&list| lists[list].len()).collect();
+    let mut left = Problem::over(domains, problem.units);
+    let mut known: FastMap<(*const W, Vars), Table<W>> = FastMap::default();
+    for factor in &problem.factors {
+        let own: Vars = factor.vars.iter().map(|&v| of[v]).collect();
+        let made = known.entry((factor.table.as_ptr(), own.clone()));
+        let table = made.or_insert_with(|| {
+            let mut at = vec![0usize];
+            for (&var, &list) in factor.vars.iter().zip(&own) {
+                let below = |&row: &usize| {
+                    let first = row * problem.domains[var];
+                    lists[list].iter().map(move |state| first + state)
+                };
+                at = at.iter().flat_map(below).collect();
+            }
+            at.into_iter().map(|entry| factor.table[entry]).collect()
+        });
+        let any = || table.iter().any(|&c| c != W::default());
+        if says_something(&left.domains, &factor.vars, any) {
+            left.keep(&factor.vars, table.clone());
+        }
+    }
+    left
 }
 
 fn without<W: Word>(problem: &Problem<W>, stays: &[Vec<bool>]) -> Problem<W> {

@@ -37,6 +37,8 @@ pub struct Solution {
     pub bound: Cost,
     /// True if no assignment moves fewer bytes.
     pub proven: bool,
+    /// The entries of all tables that the search summed, a count of its work; 0 for a part of a problem.
+    pub summed: usize,
 }
 
 /// A table entry takes at most 20 bytes, so the largest table takes 80 MiB. A dense block of 24 values that are each
@@ -116,6 +118,8 @@ struct Known<W: Word> {
     reductions: FastMap<Reduction, (Reduced<W>, Vec<Factor<W>>)>,
     /// Entries of the kept tables.
     entries: usize,
+    /// Entries of all tables that were summed.
+    summed: usize,
     /// The flag that says whether the result is needed.
     asked: Asked,
 }
@@ -126,6 +130,7 @@ impl<W: Word> Known<W> {
             tables: FastSet::default(),
             reductions: FastMap::default(),
             entries: 0,
+            summed: 0,
             asked,
         }
     }
@@ -150,8 +155,11 @@ impl<W: Word> Known<W> {
     fn make_room(&mut self, entries: usize) -> bool {
         let full = KNOWN < self.entries.saturating_add(entries);
         if full {
-            let asked = self.asked.clone();
-            *self = Known::asked(asked);
+            let (asked, summed) = (self.asked.clone(), self.summed);
+            *self = Known {
+                summed,
+                ..Known::asked(asked)
+            };
         }
         self.entries = self.entries.saturating_add(entries);
         full
@@ -241,7 +249,10 @@ fn solve_in<W: Eliminate>(problem: &Problem<W>, starts: Starts<'_>, limits: Limi
     let mut steps = Vec::new();
     let mut states = vec![0usize; problem.domains.len()];
     if state.eliminate_within(limits.core, usize::MAX, &mut steps) {
-        return exact(problem, &steps, states);
+        return Solution {
+            summed: known.summed,
+            ..exact(problem, &steps, states)
+        };
     }
     let (mut bound, parts) = (state.constant.cost(problem.units), state.parts());
     let aim = starts.aim;
@@ -264,6 +275,7 @@ fn solve_in<W: Eliminate>(problem: &Problem<W>, starts: Starts<'_>, limits: Limi
         cost,
         bound,
         proven: moves_alike(bound, cost),
+        summed: known.summed,
     }
 }
 
@@ -274,6 +286,7 @@ fn nothing<W: Word>(problem: &Problem<W>) -> Solution {
         cost: INFEASIBLE,
         bound: 0,
         proven: false,
+        summed: 0,
     }
 }
 
@@ -286,6 +299,7 @@ fn exact<W: Word>(problem: &Problem<W>, steps: &[Step], mut states: Vec<usize>) 
         cost,
         bound: cost,
         proven: true,
+        summed: 0,
     }
 }
 
@@ -399,6 +413,7 @@ fn solve_kernels<W: Eliminate>(
         cost,
         bound,
         proven: moves_alike(bound, cost),
+        summed: 0,
     }
 }
 
@@ -429,6 +444,7 @@ fn by_relaxation<W: Eliminate>(
         cost,
         bound: bound.min(cost),
         proven: true,
+        summed: 0,
     })
 }
 
@@ -861,6 +877,7 @@ impl<'a, W: Eliminate> State<'a, W> {
             Some((reduced, _)) => reduced.clone(),
             None => {
                 self.made = self.made.saturating_add(reduction.size());
+                known.summed = known.summed.saturating_add(reduction.size());
                 let mut reduced = W::min_out(self.domains, var, scope, &factors, self.units);
                 reduced.table = known.shared(reduced.table);
                 // The factors are kept, so that the addresses of their tables stay valid.

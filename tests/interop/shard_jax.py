@@ -11,7 +11,8 @@ The models of shard_models.py, each on meshes of 8, 4 x 2 and 2 x 2 x 2 host dev
   that bytes decide, and writes JAX.
 
 All must give the numbers of one device.  Of each the collectives of XLA's module are counted: their kinds, and the bytes
-that a device sends by the formulas of a ring.  `chosen` must send at most what `standard` sends.  Constraints inside of a program, on values
+that a device sends by the formulas of a ring.  `chosen` must send at most what `standard` sends.  Attention whose heads are
+split, and windows of an image whose windows are split, must send nothing as `chosen`: no all-to-all, and no other collective.  Constraints inside of a program, on values
 whose transposes and reshapes are folded, are tested by themselves.  Needs jax (requirements.txt).
 """
 import collections
@@ -52,8 +53,8 @@ def mesh_of(axes):
 
 
 def on(mesh, split):
-    """A split by those axes that the mesh has."""
-    return NamedSharding(mesh, P(*(axis if axis in mesh.axis_names else None for axis in split)))
+    """A split by those axes that the mesh has; None, a free one, stays."""
+    return split if split is None else NamedSharding(mesh, P(*(axis if axis in mesh.axis_names else None for axis in split)))
 
 
 def group_size(text):
@@ -141,11 +142,12 @@ def results_of(text):
     return re.search(r"@main\(.*?\) -> (.*?) \{\n", text, re.S).group(1)
 
 
-def standard(function, values, mesh, splits):
-    """The results of JAX with these splits, the collectives, and the program as StableHLO."""
-    lowered = jax.jit(function, in_shardings=[on(mesh, split) for split in splits]).lower(*values)
+def standard(function, values, mesh, splits, result=None):
+    """The results of JAX with these splits, the collectives, and the program as StableHLO. A split of None is free."""
+    stated = [on(mesh, split) for split in splits]
+    lowered = jax.jit(function, in_shardings=stated, out_shardings=on(mesh, result)).lower(*values)
     built = lowered.compile()
-    given = [jax.device_put(value, on(mesh, split)) for value, split in zip(values, splits)]
+    given = [jax.device_put(value, split) for value, split in zip(values, built.input_shardings[0])]
     return jax.tree.leaves(built(*given)), collectives(built.as_text()), lowered.as_text()
 
 
@@ -210,6 +212,22 @@ def check_inner(optc, folder):
     return [f"constraints: {why}"] if why else []
 
 
+def check_parts(optc, label, axes, folder):
+    """The failures of attention with split heads, and of images with split windows: they need no collective at all."""
+    mesh = mesh_of(axes)
+    failures = []
+    for name, function, values, splits, result in shard_models.parts(axes, label):
+        one = jax.tree.leaves(jax.jit(function)(*values))
+        _, known, text = standard(function, values, mesh, splits, result)
+        found, own = chosen(optc, text, values, folder)
+        print(f"{name:17} {label:6} standard {dict(known)}  chosen {dict(own)}", flush=True)
+        why = difference(found, one)
+        if own:
+            why = f"found {dict(own)}, wanted no collective"
+        failures += [f"{name} on {label}: {why}"] if why else []
+    return failures
+
+
 def check(optc, name, axes, folder):
     """The failures of one model on one mesh, after a line with its collectives."""
     label, axes = axes
@@ -237,6 +255,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         failures += check_inner(optc, folder)
+        for label, axes in MESHES.items():
+            failures += check_parts(optc, label, axes, folder)
         for name in names:
             for mesh in MESHES.items():
                 try:

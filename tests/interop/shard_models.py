@@ -1,12 +1,12 @@
 """Small models with seeded weights, and their standard splits: batch on `data`, Megatron's columns and rows on `model`.
 
-A model is a function of a dictionary of weights and of inputs.  Names of weights end in `c` where their columns are
+Also parts of them, whose splits of heads and windows need no collective.  A model is a function of a dictionary of weights and of inputs.  Names of weights end in `c` where their columns are
 split, in `r` where their rows are; the first dimension of a weight that begins with `expert` is split.
 """
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 BATCH, WIDTH, TOKENS = 8, 64, 16
 
@@ -31,21 +31,59 @@ def mlp(w, name, x):
     return x @ w[f"{name}.down.r"] + w[f"{name}.down_bias"]
 
 
-def separate(w, name, x, y, count, mask=0.0):
+def crossed(w, name, x, y, count, mask=0.0):
     """Attention with a product each for queries, keys and values."""
     q = heads(x @ w[f"{name}.q.c"], count)
     k, v = (heads(y @ w[f"{name}.{part}.c"], count) for part in "kv")
-    return attend(q, k, v, mask) @ w[f"{name}.out.r"]
+    return attend(q, k, v, mask)
+
+
+def separate(w, name, x, y, count, mask=0.0):
+    return crossed(w, name, x, y, count, mask) @ w[f"{name}.out.r"]
+
+
+def reshaped(w, x):
+    """Attention with one product for queries, keys and values, split into (3, heads, size) by a reshape."""
+    y = (x @ w["qkv.c"] + w["qkv_bias.c"]).reshape(*x.shape[:2], 3, 8, 8)
+    return attend(*y.transpose(2, 0, 3, 1, 4))
+
+
+def cut(w, x):
+    """Attention with one product for queries, keys and values, cut in three along the columns."""
+    q, k, v = jnp.split(x @ w["qkv.c"] + w["qkv_bias.c"], 3, axis=-1)
+    mask = jnp.where(jnp.tril(jnp.ones((TOKENS, TOKENS), bool)), 0.0, -1e9)
+    return attend(heads(q, 8), heads(k, 8), heads(v, 8), mask)
+
+
+def grouped(w, x):
+    """Attention with rotations, eight heads of queries, and four of keys and values."""
+    def rotated(x):
+        angle = np.arange(TOKENS)[:, None] / 100 ** (np.arange(4) / 4)
+        cos, sin = (np.concatenate([f(angle)] * 2, -1).astype(np.float32) for f in (np.cos, np.sin))
+        a, b = jnp.split(x, 2, axis=-1)
+        return x * cos + jnp.concatenate([-b, a], axis=-1) * sin
+
+    q, k, v = (heads(x @ w[f"{name}.c"], count) for name, count in (("q", 8), ("k", 4), ("v", 4)))
+    k, v = (jnp.broadcast_to(t[:, :, None], (*t.shape[:2], 2, *t.shape[2:])).reshape(q.shape) for t in (rotated(k), v))
+    mask = jnp.where(jnp.tril(jnp.ones((TOKENS, TOKENS), bool)), 0.0, -1e9)
+    return attend(rotated(q), k, v, mask)
+
+
+def windowed(w, image):
+    """Attention in windows of 4 x 4 of an image of 8 x 8."""
+    n, side, size = image.shape[0], 8, 4
+    x = image.reshape(n, side // size, size, side // size, size, WIDTH).transpose(0, 1, 3, 2, 4, 5)
+    y = (x.reshape(-1, size * size, WIDTH) @ w["qkv.c"]).reshape(-1, size * size, 3, 8, 8).transpose(2, 0, 3, 1, 4)
+    x = attend(*y, w["bias"]) @ w["out.r"]
+    x = x.reshape(n, side // size, side // size, size, size, WIDTH).transpose(0, 1, 3, 2, 4, 5)
+    return x.reshape(n, side, side, WIDTH)
 
 
 def vit(w, image):
-    """One product for queries, keys and values, split into (3, heads, size) by a reshape."""
     n, side = image.shape[0], 8
     x = image.reshape(n, 4, side, 4, side, 3).transpose(0, 1, 3, 2, 4, 5).reshape(n, 16, side * side * 3)
     x = x @ w["patch"] + w["position"]
-    y = (norm(w, "norm1", x) @ w["qkv.c"] + w["qkv_bias.c"]).reshape(n, 16, 3, 8, 8)
-    q, k, v = y.transpose(2, 0, 3, 1, 4)
-    x = x + attend(q, k, v) @ w["out.r"]
+    x = x + reshaped(w, norm(w, "norm1", x)) @ w["out.r"]
     x = x + mlp(w, "mlp", norm(w, "norm2", x))
     return jnp.mean(x, axis=1) @ w["head"]
 
@@ -58,45 +96,26 @@ def bert(w, ids, mask):
 
 
 def gpt2(w, ids):
-    """One product for queries, keys and values, cut in three along the columns."""
     x = w["embed"][ids] + w["position"]
-    mask = jnp.where(jnp.tril(jnp.ones((TOKENS, TOKENS), bool)), 0.0, -1e9)
-    q, k, v = jnp.split(norm(w, "norm1", x) @ w["qkv.c"] + w["qkv_bias.c"], 3, axis=-1)
-    x = x + attend(heads(q, 8), heads(k, 8), heads(v, 8), mask) @ w["out.r"]
+    x = x + cut(w, norm(w, "norm1", x)) @ w["out.r"]
     x = x + mlp(w, "mlp", norm(w, "norm2", x))
     return x @ w["embed"].T
 
 
 def llama(w, ids):
-    """Eight heads of queries, four of keys and values."""
     def rms(name, x):
         return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * w[name]
 
-    def rotated(x):
-        angle = np.arange(TOKENS)[:, None] / 100 ** (np.arange(4) / 4)
-        cos, sin = (np.concatenate([f(angle)] * 2, -1).astype(np.float32) for f in (np.cos, np.sin))
-        a, b = jnp.split(x, 2, axis=-1)
-        return x * cos + jnp.concatenate([-b, a], axis=-1) * sin
-
     x = w["embed"][ids]
-    y = rms("norm1", x)
-    q, k, v = (heads(y @ w[f"{name}.c"], count) for name, count in (("q", 8), ("k", 4), ("v", 4)))
-    k, v = (jnp.broadcast_to(t[:, :, None], (*t.shape[:2], 2, *t.shape[2:])).reshape(q.shape) for t in (rotated(k), v))
-    mask = jnp.where(jnp.tril(jnp.ones((TOKENS, TOKENS), bool)), 0.0, -1e9)
-    x = x + attend(rotated(q), k, v, mask) @ w["out.r"]
+    x = x + grouped(w, rms("norm1", x)) @ w["out.r"]
     y = rms("norm2", x)
     return x + (jax.nn.silu(y @ w["gate.c"]) * (y @ w["up.c"])) @ w["down.r"]
 
 
 def swin(w, image):
-    """Windows of 4 x 4 of an image of 8 x 8, shifted by 2."""
-    n, side, size = image.shape[0], 8, 4
+    """Windows that are shifted by 2."""
     x = jnp.roll(norm(w, "norm1", image), (-2, -2), axis=(1, 2))
-    x = x.reshape(n, side // size, size, side // size, size, WIDTH).transpose(0, 1, 3, 2, 4, 5).reshape(-1, size * size, WIDTH)
-    y = (x @ w["qkv.c"]).reshape(-1, size * size, 3, 8, 8).transpose(2, 0, 3, 1, 4)
-    x = attend(*y, w["bias"]) @ w["out.r"]
-    x = x.reshape(n, side // size, side // size, size, size, WIDTH).transpose(0, 1, 3, 2, 4, 5).reshape(n, side, side, WIDTH)
-    x = image + jnp.roll(x, (2, 2), axis=(1, 2))
+    x = image + jnp.roll(windowed(w, x), (2, 2), axis=(1, 2))
     return x + mlp(w, "mlp", norm(w, "norm2", x))
 
 
@@ -157,22 +176,53 @@ MODELS = {
 }
 
 
-def built(name):
-    """A model as a function of a flat list, the values, and the axes that the standard way splits in each dimension."""
-    function, shapes, inputs = MODELS[name]
+# Parts: a function, its weights, its inputs, and the number of heads. The batch of inputs and results is split over `data`,
+# and the heads, side by side in the last dimension of results, over `model`. The splits of weights are free.
+ROWS = ("x", (BATCH, TOKENS, WIDTH))
+ATTENTIONS = {
+    "vit": (reshaped, {"qkv.c": (WIDTH, 3 * WIDTH), "qkv_bias.c": (3 * WIDTH,)}, [ROWS], 8),
+    "bert": (lambda w, x, mask: crossed(w, "attention", x, x, 12, (1.0 - mask[:, None, None, :]) * -1e4),
+             {f"attention.{part}.c": (WIDTH, 96) for part in "qkv"}, [ROWS, MASK], 12),
+    "gpt2": (cut, {"qkv.c": (WIDTH, 3 * WIDTH), "qkv_bias.c": (3 * WIDTH,)}, [ROWS], 8),
+    "llama": (grouped, {"q.c": (WIDTH, 64), "k.c": (WIDTH, 32), "v.c": (WIDTH, 32)}, [ROWS], 8),
+    "whisper": (lambda w, x, y: crossed(w, "cross", x, y, 8), {f"cross.{part}.c": (WIDTH, WIDTH) for part in "qkv"},
+                [ROWS, ("sound", (BATCH, 32, WIDTH))], 8),
+}
+WINDOWS = (windowed, {"qkv.c": (WIDTH, 3 * WIDTH), "out.r": (WIDTH, WIDTH), "bias": (8, 16, 16)},
+           [("image", (BATCH, 8, 8, WIDTH))])
+# The splits of images and results: batch, rows of windows, columns of windows.
+WINDOW_SPLITS = {"8": P("model"), "4x2": P("data", "model"), "2x2x2": P("data", "extra", "model")}
+
+
+def flat(function, shapes, inputs):
+    """A model as a function of a flat list, and the values."""
     rng = np.random.default_rng(7)
-    values, splits = [], []
-    for key, shape in shapes.items():
+    values = []
+    for shape in shapes.values():
         values.append((rng.standard_normal(shape) / np.sqrt(shape[0] if len(shape) > 1 else 8)).astype(np.float32))
-        kind = "e" if key.startswith("expert") else key[-2:]
-        splits.append({".c": P(*[None] * (len(shape) - 1), "model"), ".r": P("model"), "e": P("model")}.get(kind, P()))
     for key, shape in inputs:
         high = {"ids": 100, "mask": 2}.get(key)
         value = rng.integers(0, high, shape) if high else rng.standard_normal(shape)
         values.append(value.astype(np.int32 if key == "ids" else np.float32))
-        splits.append(P("data"))
+    return lambda *args: function(dict(zip(shapes, args)), *args[len(shapes):]), values
 
-    def flat(*args):
-        return function(dict(zip(shapes, args)), *args[len(shapes):])
 
-    return flat, values, splits
+def built(name):
+    """A model as a function of a flat list, the values, and the axes that the standard way splits in each dimension."""
+    function, shapes, inputs = MODELS[name]
+    splits = []
+    for key, shape in shapes.items():
+        kind = "e" if key.startswith("expert") else key[-2:]
+        splits.append({".c": P(*[None] * (len(shape) - 1), "model"), ".r": P("model"), "e": P("model")}.get(kind, P()))
+    return *flat(function, shapes, inputs), splits + [P("data")] * len(inputs)
+
+
+def parts(mesh, label):
+    """The parts that the mesh splits: a name, a flat function, values, splits (None is free), and the split of the result."""
+    for name, (function, shapes, inputs, heads) in ATTENTIONS.items():
+        if heads % mesh["model"] == 0:
+            splits = [None] * len(shapes) + [P("data")] * len(inputs)
+            yield f"{name} attention", *flat(function, shapes, inputs), splits, P("data", None, "model")
+    function, shapes, inputs = WINDOWS
+    split = WINDOW_SPLITS[label]
+    yield "swin windows", *flat(function, shapes, inputs), [None] * len(shapes) + [split], split

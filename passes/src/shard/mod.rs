@@ -43,6 +43,7 @@
 mod pins;
 mod places;
 mod problem;
+mod refine;
 mod remarks;
 mod report;
 mod states;
@@ -108,7 +109,7 @@ impl Pass for Shard {
             lower_bound_ps: 0,
             proof: Proof::Optimal,
             account: Account::default(),
-            size: [0, 0],
+            size: [0; 3],
         };
         let wished = Wished::of(module, &cx.shard, &report.mesh)?;
         for (number, wished) in wished.into_iter().enumerate() {
@@ -171,7 +172,7 @@ fn split(
         true => (most / 4).max(1),
         false => most,
     };
-    let pinned: Vec<(Value, Vec<Piece>)> = pinned_digits(func, wished);
+    let pinned: Vec<(Value, usize, Vec<Piece>)> = pinned_digits(func, wished);
     let places = places(func, &sites, &axes, &pinned, most);
     let given = Given {
         func,
@@ -210,14 +211,15 @@ fn split(
     report.proof = weaker(report.proof, proof);
     report.size[0] += choice.variables();
     report.size[1] += choice.entries;
+    report.size[2] += first.solution.summed;
     let chosen = least.unwrap_or(first);
     drop(choice);
     write::write(&mut module.funcs[number], &chosen, wished, &report.mesh);
     Ok(())
 }
 
-/// The digits of all pins.
-fn pinned_digits(func: &optc_ir::Func, wished: &Wished) -> Vec<(Value, Vec<Piece>)> {
+/// The digits of all pins, with their axes.
+fn pinned_digits(func: &optc_ir::Func, wished: &Wished) -> Vec<(Value, usize, Vec<Piece>)> {
     let values = wished.values.iter().map(|(&value, pin)| (value, pin));
     let returned = wished
         .returned
@@ -228,9 +230,9 @@ fn pinned_digits(func: &optc_ir::Func, wished: &Wished) -> Vec<(Value, Vec<Piece
         pin.fixed
             .splits()
             .iter()
-            .map(move |s| (v, s.pieces().to_vec()))
+            .map(move |s| (v, s.axis, s.pieces().to_vec()))
     });
-    digits.filter(|(_, pieces)| !pieces.is_empty()).collect()
+    digits.filter(|(.., pieces)| !pieces.is_empty()).collect()
 }
 
 fn weaker(a: Proof, b: Proof) -> Proof {

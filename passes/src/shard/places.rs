@@ -17,20 +17,28 @@ pub(super) struct Places {
     /// Those of them that other operations lead to, and that may be split alone. Any other digit below the major one is
     /// split only below another axis.
     pub(super) carried: Vec<Vec<Vec<Piece>>>,
+    /// For each operation of the body and each axis, the digits of loops to which the pins lead.
+    pub(super) led: Vec<Vec<Vec<Piece>>>,
     /// The different extents of the axes.
     pub(super) extents: Vec<u64>,
     /// True for an operation that has all digits that its loops admit.
     pub(super) complete: Vec<bool>,
 }
 
-/// Finds the digits. `states` is the most states of an operation: one with fewer has all digits of its loops.
+/// Finds the digits. `pinned` has the digits of pins with their axes. `states` is the most states of an operation: one
+/// with fewer has all digits of its loops.
 pub(super) fn places(
     func: &Func,
     sites: &[Site],
     axes: &[u64],
-    pinned: &[(optc_ir::Value, Vec<Piece>)],
+    pinned: &[(optc_ir::Value, usize, Vec<Piece>)],
     states: usize,
 ) -> Places {
+    let mut pins = Finder::of(func, sites, axes, axes.to_vec());
+    for (value, axis, pieces) in pinned {
+        pins.reach(*value, *axis, pieces.clone());
+    }
+    pins.run();
     let mut extents: Vec<u64> = axes.to_vec();
     extents.sort_unstable();
     extents.dedup();
@@ -38,11 +46,9 @@ pub(super) fn places(
     for at in 0..sites.len() {
         found.seed(at, states);
     }
-    for (value, pieces) in pinned {
-        let extent = pieces.iter().map(|p| p.extent).product();
-        if let Some(slot) = found.places.extents.iter().position(|&n| n == extent) {
-            found.reach(*value, slot, pieces.clone());
-        }
+    found.places.led = pins.places.ops;
+    for at in 0..sites.len() {
+        found.follow(at);
     }
     found.run();
     found.places
@@ -81,7 +87,8 @@ impl<'a> Finder<'a> {
             places: Places {
                 ops: vec![vec![Vec::new(); extents.len()]; sites.len()],
                 carried: vec![vec![Vec::new(); extents.len()]; sites.len()],
-                complete: vec![true; sites.len()],
+                led: Vec::new(),
+                complete: vec![false; sites.len()],
                 extents,
             },
         }
@@ -91,6 +98,7 @@ impl<'a> Finder<'a> {
     /// nesting of the axes.
     fn seed(&mut self, at: usize, states: usize) {
         let site = &self.sites[at];
+        self.places.complete[at] = true;
         let mut whole: Vec<Vec<Piece>> = vec![Vec::new(); self.places.extents.len()];
         let mut major = whole.clone();
         for id in 0..site.domain.loops.len() {
@@ -143,6 +151,35 @@ impl<'a> Finder<'a> {
         }
     }
 
+    /// Gives an operation the digits to which the pins lead, before it has those of other operations.
+    fn follow(&mut self, at: usize) {
+        for (axis, pieces) in self.places.led[at].clone().into_iter().enumerate() {
+            let slot = self
+                .places
+                .extents
+                .iter()
+                .position(|&n| n == self.axes[axis]);
+            for piece in pieces {
+                slot.into_iter()
+                    .for_each(|slot| self.carry(at, slot, piece));
+            }
+        }
+    }
+
+    /// Gives an operation a digit of another one.
+    fn carry(&mut self, at: usize, slot: usize, piece: Piece) {
+        let carried = &self.places.carried[at][slot];
+        let full = MOST_CARRIED <= carried.len() || carried.contains(&piece);
+        let major = self.sites[at].loop_extent(piece.dim) == Some(piece.high());
+        if self.places.complete[at] || full && !major {
+            return;
+        }
+        self.give(at, slot, piece);
+        if !major {
+            self.places.carried[at][slot].push(piece);
+        }
+    }
+
     fn give(&mut self, at: usize, slot: usize, piece: Piece) {
         if self.places.ops[at][slot].contains(&piece) {
             return;
@@ -170,16 +207,9 @@ impl<'a> Finder<'a> {
     fn run(&mut self) {
         while let Some((value, slot, pieces)) = self.work.pop() {
             for (at, port) in self.ports[value.index()].clone() {
-                let full = MOST_CARRIED <= self.places.carried[at][slot].len();
-                if self.places.complete[at] || full {
-                    continue;
-                }
                 let own = self.sites[at].loop_pieces(port, &pieces);
-                let &[piece] = own.as_slice() else { continue };
-                let major = self.sites[at].loop_extent(piece.dim) == Some(piece.high());
-                if !major && !self.places.carried[at][slot].contains(&piece) {
-                    self.give(at, slot, piece);
-                    self.places.carried[at][slot].push(piece);
+                if let &[piece] = own.as_slice() {
+                    self.carry(at, slot, piece);
                 }
             }
         }

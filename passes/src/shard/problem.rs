@@ -31,13 +31,13 @@ pub(super) struct Given<'a> {
 
 /// The states and tables of a function.
 pub(super) struct Choice<'a> {
-    given: &'a Given<'a>,
+    pub(super) given: &'a Given<'a>,
     /// The states of each operation of the body, by the number of its list.
-    lists: Vec<States>,
-    ops: Vec<usize>,
+    pub(super) lists: Vec<States>,
+    pub(super) ops: Vec<usize>,
     /// The stored shardings of each value, by the number of its list.
-    stored: IndexSet<Vec<Sharding>>,
-    values: Vec<usize>,
+    pub(super) stored: IndexSet<Vec<Sharding>>,
+    pub(super) values: Vec<usize>,
     /// The variable of each value with a state; values that nothing in the body makes or reads have none.
     vars: IndexMap<Value, usize>,
     tables: IndexMap<Key, Rc<Columns>>,
@@ -62,8 +62,8 @@ fn by_axis<'p>(slots: &[Option<usize>], lists: &'p [Vec<Piece>]) -> Vec<&'p [Pie
     slots.iter().map(list).collect()
 }
 
-/// The key of the states of an operation: its loops, the digits of both kinds, and whether these are all.
-type SiteKey<'p> = (&'p Site, [&'p [Vec<Piece>]; 2], bool);
+/// The key of the states of an operation: its loops, the digits of all kinds, and whether these are all.
+type SiteKey<'p> = (&'p Site, [&'p [Vec<Piece>]; 3], bool);
 
 /// The chosen states.
 pub(super) struct Chosen {
@@ -101,11 +101,13 @@ impl<'a> Choice<'a> {
             let (digits, alone) = (&places.ops[at], &places.carried[at]);
             let complete = places.complete[at];
             let lists = &mut self.lists;
-            let key = (site, [digits.as_slice(), alone.as_slice()], complete);
+            let led = &places.led[at];
+            let key = (site, [digits.as_slice(), alone, led], complete);
             let number = *known.entry(key).or_insert_with(|| {
                 let digits = Digits {
                     axes: by_axis(&slots, digits),
                     alone: (!complete).then(|| by_axis(&slots, alone)),
+                    led,
                 };
                 lists.push(states(site, &digits, most));
                 lists.len() - 1
@@ -378,12 +380,14 @@ impl<'a> Choice<'a> {
 
     /// Solves the problem. The choice costs no more than these two.
     pub(super) fn solve(&self, draft: &Draft, [near, safe]: &[Vec<usize>; 2]) -> Chosen {
-        let solution = draft.written().solve(Starts {
+        let written = draft.written();
+        let found = written.solve(Starts {
             near: Some(near.clone()),
             safe: &mut || Some(safe.clone()),
             asked: Asked::surely(),
             aim: Aim::Both,
         });
+        let solution = self.refined(&written, found, [near, safe]);
         let states = &solution.states;
         let ops = self
             .ops

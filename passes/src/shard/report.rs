@@ -17,6 +17,6 @@ pub struct ShardReport {
     pub proof: Proof,
     /// The collectives, time and memory of the written program.
     pub account: Account,
-    /// The variables of the problem, and the entries of its different tables.
-    pub size: [usize; 2],
+    /// The variables of the problem, the entries of its different tables, and those of the tables that the search summed.
+    pub size: [usize; 3],
 }

@@ -19,6 +19,8 @@ pub(super) struct Digits<'a> {
     pub(super) axes: Vec<&'a [Piece]>,
     /// The digits of each axis that may be split alone; `None` is all.
     pub(super) alone: Option<Vec<&'a [Piece]>>,
+    /// The digits of each axis to which the pins lead.
+    pub(super) led: &'a [Vec<Piece>],
 }
 
 impl Digits<'_> {
@@ -31,15 +33,36 @@ impl Digits<'_> {
         chosen.iter().zip(alone).all(|(piece, alone)| {
             let Some(piece) = piece else { return true };
             let mut others = chosen.iter().flatten();
-            site.loop_extent(piece.dim) == Some(piece.high())
+            is_major(site, piece)
                 || others.any(|o| o.dim == piece.dim && o.stride == piece.high())
                 || alone.contains(piece)
         })
     }
+
+    /// The place of a state among too many: those of the digits of pins first, then those that split no loop over several
+    /// axes.
+    fn rank(&self, site: &Site, chosen: &[Option<Piece>]) -> usize {
+        let split = || {
+            chosen
+                .iter()
+                .enumerate()
+                .filter_map(|(axis, p)| Some((axis, p.as_ref()?)))
+        };
+        let led = |(axis, piece): &(usize, &Piece)| self.led[*axis].contains(piece);
+        let minor = |other: &(usize, &Piece)| !led(other) && !is_major(site, other.1);
+        match split().all(|other| led(&other)) {
+            true => 0,
+            false => 1 + split().filter(minor).count(),
+        }
+    }
 }
 
-/// The states of an operation, at most `most`. Of too many, those that split a loop over several axes are dropped first,
-/// then those with few parts; the one that splits nothing stays.
+fn is_major(site: &Site, piece: &Piece) -> bool {
+    site.loop_extent(piece.dim) == Some(piece.high())
+}
+
+/// The states of an operation, at most `most`. Of too many, those of the digits of pins stay; of the others those that
+/// split a loop over several axes are dropped first, then those with few parts. The one that splits nothing stays.
 pub(super) fn states(site: &Site, digits: &Digits<'_>, most: usize) -> States {
     let mut all = Vec::new();
     let mut chosen: Vec<Option<Piece>> = Vec::new();
@@ -49,15 +72,14 @@ pub(super) fn states(site: &Site, digits: &Digits<'_>, most: usize) -> States {
     all.retain(|(_, divided)| seen.insert(divided.clone()));
     let complete = whole && all.len() <= most;
     if most < all.len() {
-        all[1..].sort_by_key(|(minor, d)| (*minor, std::cmp::Reverse(d.parts)));
+        all[1..].sort_by_key(|(rank, d)| (*rank, std::cmp::Reverse(d.parts)));
         all.truncate(most);
     }
     let all = all.into_iter().map(|(_, divided)| divided).collect();
     States { all, complete }
 }
 
-/// Adds all choices of digits after the chosen ones, each with the number of digits that are not the major ones of their
-/// loops; returns false if there are more than the limit.
+/// Adds all choices of digits after the chosen ones, each with its rank; returns false if there are more than the limit.
 fn extend(
     site: &Site,
     digits: &Digits<'_>,
@@ -70,9 +92,8 @@ fn extend(
     }
     let Some(own) = digits.axes.get(chosen.len()) else {
         if digits.admit(site, chosen) {
-            let minor = |p: &&Piece| site.loop_extent(p.dim) != Some(p.high());
-            let minor = chosen.iter().flatten().filter(minor).count();
-            all.extend(site.divided(chosen).map(|divided| (minor, divided)));
+            let rank = digits.rank(site, chosen);
+            all.extend(site.divided(chosen).map(|divided| (rank, divided)));
         }
         return true;
     };
