@@ -1,7 +1,8 @@
 //! `hbir.resize`: interpolation to another number of elements (ONNX `Resize`).
 //!
 //! Sizes: `scales` has one factor for each dimension (the result has `floor(n * scale)` elements), `sizes` has the
-//! extents of the result. With both, the result has `sizes`, and positions are scaled by `scales`.
+//! extents of the result, as numbers or as named sizes in text, `"2*H"`. With both, the result has `sizes`, and
+//! positions are scaled by `scales`; with `sizes` alone by the ratio of the extents.
 //!
 //! For example, linear interpolation of `[0, 10]` with `scales = [2.0]` reads the positions -0.25, 0.25, 0.75 and 1.25
 //! (half_pixel), and gives `[0, 2.5, 7.5, 10]`.
@@ -22,6 +23,42 @@
 
 use crate::lanes::Lanes;
 use crate::prelude::*;
+use optc_ir::field_values;
+use optc_ir::op::AttrValue;
+
+/// The extents of a result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Extents(pub Vec<Extent>);
+
+/// An extent of a result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Extent {
+    /// A number of elements.
+    Number(f64),
+    /// A named size.
+    Named(Size),
+}
+
+impl AttrValue for Extents {
+    const KIND: &'static str = "a list of numbers and sizes";
+    fn from_attr(attr: &Attr) -> Option<Self> {
+        let extent = |entry: &Attr| match entry {
+            Attr::Str(text) => Some(Extent::Named(Size::of_text(text))),
+            other => f64::from_attr(other).map(Extent::Number),
+        };
+        let list: Option<Vec<Extent>> = attr.as_array()?.iter().map(extent).collect();
+        list.map(Extents)
+    }
+    fn to_attr(&self) -> Attr {
+        let entry = |extent: &Extent| match extent {
+            Extent::Number(n) => n.to_attr(),
+            Extent::Named(size) => Attr::str(&size.to_text()),
+        };
+        Attr::Array(self.0.iter().map(entry).collect())
+    }
+}
+
+field_values!(Extents);
 
 words! {
     /// The interpolation of a [`Resize`].
@@ -76,7 +113,7 @@ attributes! {
         /// A factor for each dimension. At least one of `scales` and `sizes` must be there.
         scales: Option<Vec<f64>>,
         /// The extents of the result. At least one of `scales` and `sizes` must be there.
-        sizes: Option<Vec<f64>>,
+        sizes: Option<Extents>,
         /// The interpolation.
         mode: ResizeMode [RESIZE_C1] = ResizeMode::Nearest,
         /// The position that is read for each index of the result.
@@ -111,10 +148,11 @@ impl Resize {
         for (axis, (dim, (target, scale))) in x.dims.iter().zip(&targets).enumerate() {
             let n = usize::try_from(dim.fixed()?).ok()?;
             let m = usize::try_from(target.fixed()?).ok()?;
-            if n != m || *scale != 1.0 {
+            let scale = scale.unwrap_or_else(|| ratio(n, m));
+            if n != m || scale != 1.0 {
                 let way = Way {
                     by: self,
-                    scale: *scale,
+                    scale,
                     part: None,
                 };
                 let taps = (0..m).map(|o| way.taps(o, (n, m))).collect();
@@ -142,35 +180,38 @@ impl Resize {
         Ok(starts.iter().copied().zip(ends.iter().copied()).collect())
     }
 
-    /// For each dimension, the extent of the result and the scale.
+    /// For each dimension, the extent of the result and the scale. Without a scale it is the ratio of the extents.
     ///
     /// C2: `scales`, `sizes` or both, with one entry for each dimension. C3: scales are positive, sizes are not
     /// negative, and an empty dimension stays empty.
-    fn targets(&self, x: &TensorType) -> Result<Vec<(Dim, f64)>, OpError> {
+    fn targets(&self, x: &TensorType) -> Result<Vec<(Dim, Option<f64>)>, OpError> {
         if self.scales.is_none() && self.sizes.is_none() {
             let message = "hbir.resize wants `scales` or `sizes`";
             return Err(OpError::new(RESIZE_C2, message));
         }
-        for list in [&self.scales, &self.sizes].into_iter().flatten() {
-            if list.len() != x.rank() {
+        let counts = [
+            self.scales.as_ref().map(Vec::len),
+            self.sizes.as_ref().map(|sizes| sizes.0.len()),
+        ];
+        for count in counts.into_iter().flatten() {
+            if count != x.rank() {
                 let message = format!(
-                    "hbir.resize of {} has {} entries, wanted {}",
+                    "hbir.resize of {} has {count} entries, wanted {}",
                     show(&x.dims),
-                    list.len(),
                     x.rank()
                 );
                 return Err(OpError::new(RESIZE_C2, message));
             }
         }
-        let entry = |list: &Option<Vec<f64>>, d: usize| list.as_ref().map(|list| list[d]);
-        let target = |(d, dim): (usize, &Dim)| match (entry(&self.scales, d), entry(&self.sizes, d))
-        {
-            (Some(scale), None) => scaled(dim, scale),
-            (None, size) => sized(dim, size.unwrap_or(0.0)),
-            (Some(scale), Some(size)) => {
-                let (_, scale) = scaled(dim, scale)?;
-                Ok((sized(dim, size)?.0, scale))
-            }
+        let target = |(d, dim): (usize, &Dim)| {
+            let scale = self.scales.as_ref().map(|list| list[d]);
+            let size = self.sizes.as_ref().map(|list| &list.0[d]);
+            let by_scale = scale.map(|scale| scaled(dim, scale)).transpose()?;
+            let dim = match (size, by_scale) {
+                (Some(size), _) => sized(dim, size)?,
+                (None, by_scale) => by_scale.unwrap_or(Dim::Unknown),
+            };
+            Ok((dim, scale))
         };
         x.dims.iter().enumerate().map(target).collect()
     }
@@ -205,10 +246,11 @@ impl Operation for Resize {
         let mut values = call.input(0).to_f64();
         for (axis, (&size, (_, scale))) in call.shape().iter().zip(&targets).enumerate() {
             let part = roi.get(axis).copied();
-            if size != shape[axis] || *scale != 1.0 || part.is_some() {
+            let scale = scale.unwrap_or_else(|| ratio(shape[axis], size));
+            if size != shape[axis] || scale != 1.0 || part.is_some() {
                 let way = Way {
                     by: self,
-                    scale: *scale,
+                    scale,
                     part,
                 };
                 values = resize_axis(&values, &mut shape, axis, size, &way);
@@ -270,22 +312,19 @@ const MAX_EXTENT: f64 = 4_294_967_296.0;
     reason = "checked before"
 )]
 #[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
-fn scaled(dim: &Dim, scale: f64) -> Result<(Dim, f64), OpError> {
+fn scaled(dim: &Dim, scale: f64) -> Result<Dim, OpError> {
     let Some(n) = dim.fixed() else {
-        return Ok((
-            if scale == 1.0 {
-                dim.clone()
-            } else if 0.0 < scale && scale < MAX_EXTENT && scale.fract() == 0.0 {
-                computed(dim, |n| n.times(&Size::from(scale as u64)))
-            } else {
-                Dim::Unknown
-            },
-            scale,
-        ));
+        return Ok(if scale == 1.0 {
+            dim.clone()
+        } else if 0.0 < scale && scale < MAX_EXTENT && scale.fract() == 0.0 {
+            computed(dim, |n| n.times(&Size::from(scale as u64)))
+        } else {
+            Dim::Unknown
+        });
     };
     let size = (n as f64 * scale).floor();
     if 0.0 < scale && size < MAX_EXTENT {
-        return Ok((Dim::Fixed(size as u64), scale));
+        return Ok(Dim::Fixed(size as u64));
     }
     let message = format!("hbir.resize scales {n} elements by {scale}, wanted a positive factor");
     Err(OpError::new(RESIZE_C3, message))
@@ -296,17 +335,24 @@ fn scaled(dim: &Dim, scale: f64) -> Result<(Dim, f64), OpError> {
     clippy::cast_sign_loss,
     reason = "checked before"
 )]
-#[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
-fn sized(dim: &Dim, size: f64) -> Result<(Dim, f64), OpError> {
-    let n = dim.fixed();
-    if (0.0..MAX_EXTENT).contains(&size) && (n != Some(0) || size == 0.0) {
-        let scale = n.filter(|&n| n != 0).map_or(1.0, |n| size / n as f64);
-        return Ok((Dim::Fixed(size as u64), scale));
+fn sized(dim: &Dim, size: &Extent) -> Result<Dim, OpError> {
+    let size = match size {
+        Extent::Named(size) => return Ok(Dim::of_size(size)),
+        Extent::Number(size) => *size,
+    };
+    if (0.0..MAX_EXTENT).contains(&size) && (dim.fixed() != Some(0) || size == 0.0) {
+        return Ok(Dim::Fixed(size as u64));
     }
     Err(OpError::new(
         RESIZE_C3,
         format!("hbir.resize of {dim} elements to {size}"),
     ))
+}
+
+/// The scale from `n` to `m` elements.
+#[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+fn ratio(n: usize, m: usize) -> f64 {
+    if n == 0 { 1.0 } else { m as f64 / n as f64 }
 }
 
 /// The values outside of the operand along a cropped dimension.

@@ -127,6 +127,43 @@ def padded_to_a_multiple():
         {"x": floats(2, 13)}, {"x": floats(3, 16)}]
 
 
+def filled_or_cut():
+    """Features of speech: any number of samples becomes one number, from either side."""
+    m = Model()
+    missing = m.op("Sub", m.ints(12), m.size("x", 1))
+    x = m.op("Pad", "x", m.op("Concat", m.ints(0, 0, 0), missing, axis=0), m.const(np.float32(0.5)))
+    # Of the other end one column is cut off, and the number of samples is less by one.
+    back = m.op("Sub", m.size(x, 1), m.op("Add", m.size("x", 1), m.ints(1)))
+    y = m.op("Pad", "x", m.op("Concat", m.ints(0), back, m.ints(0, -1), axis=0), m.const(np.float32(-1)))
+    return m.made([value("x", ["N", "S"])], [m.op("Reshape", x, m.ints(0, 3, 4)), y]), [
+        {"x": floats(2, 7)}, {"x": floats(3, 12)}, {"x": floats(1, 20)}]
+
+
+def resized_to_another():
+    """A pyramid of features: the small one gets the extents of the large one."""
+    m = Model()
+    small = m.op("Conv", "x", m.weight(4, 4, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
+    sizes = m.op("Concat", m.op("Slice", m.op("Shape", small), m.ints(0), m.ints(2)),
+                 m.op("Slice", m.op("Shape", "x"), m.ints(2), m.ints(4)), axis=0)
+    near = m.op("Resize", small, "", "", sizes, mode="nearest", coordinate_transformation_mode="asymmetric",
+                nearest_mode="floor")
+    line = m.op("Resize", small, "", "", sizes, mode="linear", coordinate_transformation_mode="half_pixel")
+    y = m.op("Transpose", m.op("Add", m.op("Add", near, line), "x"), perm=[0, 2, 3, 1])
+    return m.made([value("x", ["N", 4, "H", "W"])], y), [{"x": floats(1, 4, 7, 10)}, {"x": floats(2, 4, 16, 5)}]
+
+
+def same_windows(kind, mode, kernel, stride, **attributes):
+    """Pads that give one position for each stride, in extents of which none is known to be a multiple of it."""
+    m = Model()
+    attributes |= {"auto_pad": f"SAME_{mode}", "strides": [stride, stride]}
+    weights = [m.weight(4, 4, kernel, kernel)] if kind.startswith("Conv") else []
+    if kind != "ConvTranspose":
+        attributes["kernel_shape"] = [kernel, kernel]
+    y = m.op("Transpose", m.op(kind, "x", *weights, **attributes), perm=[0, 2, 3, 1])
+    shapes = [(1, 4, 9, 10), (2, 4, 11, 5), (1, 4, 8, 12)]
+    return m.made([value("x", ["N", 4, "H", "W"])], y), [{"x": floats(*s)} for s in shapes]
+
+
 def windows():
     """Rows that overlap by half, as in a short-time Fourier transform."""
     m = Model()
@@ -264,12 +301,19 @@ def triangle():
 CASES = {
     f.__name__: f for f in [
         product, computed_reshape, slices_to_the_end, sum_with_an_upsampled_pool, expanded, padded_to_a_multiple,
-        windows, positions, halves, sorted_batch, reversed_sequences, counted_loop, squeezed_if_one,
+        filled_or_cut, resized_to_another, windows, positions, halves, sorted_batch, reversed_sequences, counted_loop, squeezed_if_one,
         quantized_lstm, triangle]
 }
 for kind in ["RNN", "GRU", "LSTM"]:
     for direction in ["forward", "reverse", "bidirectional"]:
         CASES[f"{kind}_{direction}".lower()] = lambda k=kind, d=direction: recurrent(k, d, 0)
+
+for kind in ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"]:
+    for mode in ["UPPER", "LOWER"]:
+        for kernel, stride in [(3, 2), (2, 2), (4, 3)]:
+            whole = {"count_include_pad": 1} if kind == "AveragePool" else {}
+            CASES[f"{kind}_same_{mode}_{kernel}_{stride}".lower()] = (
+                lambda k=kind, args=(mode, kernel, stride), more=whole: same_windows(k, *args, **more))
 
 
 def run(command):

@@ -152,6 +152,9 @@ fn of_windows(cx: &NodeCx<'_, '_>, op: &str, i: usize) -> Option<TensorType> {
         ("Col2Im", 0) => columns(cx),
         ("DFT", 0) => fourier(cx),
         ("STFT", 0) => frames(cx),
+        ("AveragePool" | "LpPool" | "MaxPool", 0) => padded_alike(cx, None),
+        ("MaxPool", 1) => Some(indices(padded_alike(cx, None)?.dims)),
+        ("Conv", 0) => padded_alike(cx, operand(cx, 1)?.dims.into_iter().next()),
         ("RoiAlign", 0) => {
             let (x, rois) = (operand(cx, 0)?, operand(cx, 1)?);
             let size = |name: &str| extent(cx.int(name).unwrap_or(1));
@@ -178,6 +181,29 @@ fn of_windows(cx: &NodeCx<'_, '_>, op: &str, i: usize) -> Option<TensorType> {
         }
         _ => None,
     }
+}
+
+/// The result of windows that are padded to have one position for each stride, of other windows with unknown extents.
+fn padded_alike(cx: &NodeCx<'_, '_>, channels: Option<Dim>) -> Option<TensorType> {
+    let mut ty = operand(cx, 0)?;
+    let same = cx
+        .string("auto_pad")
+        .is_some_and(|mode| mode.starts_with("SAME_"));
+    let strides = cx.ints("strides");
+    let spatial = ty.dims.get_mut(2..)?.iter_mut();
+    for (i, dim) in spatial.enumerate() {
+        let stride = strides.as_ref().map_or(Some(1), |all| all.get(i).copied());
+        let positions = |by: i64| {
+            dim.size()?
+                .quotient_up(&Size::from(u64::try_from(by).ok()?))
+        };
+        let positions = stride.filter(|&by| same && 0 < by).and_then(positions);
+        *dim = positions.map_or(Dim::Unknown, |n| Dim::of_size(&n));
+    }
+    if let Some(channels) = channels {
+        *ty.dims.get_mut(1)? = channels;
+    }
+    Some(ty)
 }
 
 /// The type of output `i` of an operator of onnxruntime.

@@ -5,10 +5,11 @@ use crate::builder::{NewOp, Stop, Val};
 use crate::codes;
 use crate::entries::{Entry, clamp_slice, size_attr};
 use crate::node::{Done, NodeCx, props};
+use optc_ir::op::AttrValue;
 use optc_ir::{Attr, AttrDict, DType, Dim, Effect, Size, Tensor, TensorType, Type};
 use optc_ops::{
-    Add, Broadcast, Concat, Direction, Flatten, Gather, Reshape, Select, SpaceToDepth, Split,
-    Squeeze, Tile, Transpose, Trilu, Unsqueeze, ints,
+    Add, Broadcast, Concat, Direction, Flatten, Gather, PadValue, Reshape, Select, SpaceToDepth,
+    Split, Squeeze, Tile, Transpose, Trilu, Unsqueeze, ints,
 };
 
 /// A slice bound of at least this value is the end of an extent that is not a number. Exporters write such bounds.
@@ -735,39 +736,61 @@ fn pad(cx: &mut NodeCx<'_, '_>) -> Done {
         result = padded(cx, x, (&numbers_low, &numbers_high), &mode, value.clone())?;
     }
     for (axis, ends) in low.iter().zip(&high).enumerate() {
-        result = lengthened(cx, result, axis, ends, (&mode, &value))?;
+        let named = |amount: &Entry| amount.size().filter(|size| size.as_constant().is_none());
+        let ends = [named(ends.0), named(ends.1)];
+        if ends.iter().all(Option::is_none) {
+            continue;
+        }
+        if mode != "constant" {
+            return Err(Stop::opaque("its pads are computed at run time"));
+        }
+        let value = PadValue::from_attr(&value);
+        let value = value.ok_or_else(|| Stop::opaque("its padding value is not a number"))?;
+        let ends = ends.map(Option::unwrap_or_default);
+        result = lengthened(cx, result, axis, &ends, value)?;
     }
     cx.set(0, result);
     Ok(())
 }
 
-/// `x` with equal elements added at both ends, by the amounts that are named sizes; amounts that are numbers are
-/// ignored here.
-fn lengthened(
+/// `x` with equal elements added at both ends of a dimension, by named sizes. A size that is negative cuts off elements.
+pub(super) fn lengthened(
     cx: &mut NodeCx<'_, '_>,
     x: Val,
     axis: usize,
-    ends: (&Entry, &Entry),
-    (mode, value): (&str, &Attr),
+    [low, high]: &[Size; 2],
+    value: PadValue,
 ) -> Result<Val, Stop> {
-    let mut end = |amount: &Entry| -> Result<Option<Val>, Stop> {
-        let Some(size) = amount.size().filter(|size| size.as_constant().is_none()) else {
+    let unknown = || Stop::opaque("its pads are computed at run time");
+    let (mut dims, dtype) = (cx.dims(x)?, cx.dtype(x)?);
+    let extent = dims[axis].size().ok_or_else(unknown)?;
+    // Elements `start` to `limit` stay, and so many as are missing from the extents wanted are added.
+    let zero = Size::default();
+    let start = zero.minus(low).and_then(|n| n.maximum(&zero));
+    let limit = extent.plus(high).and_then(|n| n.minimum(&extent));
+    let (start, limit) = start.zip(limit).ok_or_else(unknown)?;
+    let before = low.plus(&start).ok_or_else(unknown)?;
+    let after = extent.plus(high).and_then(|n| n.minus(&limit));
+    let after = after.ok_or_else(unknown)?;
+    let mut kept = x;
+    if start != zero || limit != extent {
+        let mut bounds = whole(&dims);
+        bounds[axis] = Bounds {
+            start: Entry::from(Some(start)),
+            limit: Entry::from(Some(limit)),
+            step: 1,
+        };
+        kept = emit_slice(cx, x, &bounds)?;
+    }
+    let mut end = |amount: &Size| -> Result<Option<Val>, Stop> {
+        if *amount == zero {
             return Ok(None);
-        };
-        if mode != "constant" || !size.is_at_least(0) {
-            return Err(Stop::opaque("its pads are computed at run time"));
         }
-        let (mut dims, dtype) = (cx.dims(x)?, cx.dtype(x)?);
-        dims[axis] = Dim::of_size(&size);
-        let one = match value {
-            Attr::Int(n, _) => Tensor::from_i64(dtype, Vec::new(), [*n]),
-            Attr::Float(x, _) => Tensor::from_f64(dtype, Vec::new(), [*x]),
-            _ => return Err(Stop::opaque("its padding value is not a number")),
-        };
-        let one = cx.b.literal(one, cx.loc.clone());
+        dims[axis] = Dim::of_size(amount);
+        let one = cx.b.literal(value.element(dtype), cx.loc.clone());
         cx.broadcast_to(one, &dims).map(Some)
     };
-    let parts = [end(ends.0)?, Some(x), end(ends.1)?];
+    let parts = [end(&before)?, Some(kept), end(&after)?];
     match parts.iter().flatten().copied().collect::<Vec<Val>>()[..] {
         [only] => Ok(only),
         ref parts => cx.emit(&Concat { axis: axis as i64 }, parts),

@@ -1,16 +1,18 @@
 //! Convolution, pooling and resizing.
 
 use super::contract::activated;
-use super::shape::padded;
+use super::shape::{lengthened, padded};
 use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::codes;
+use crate::entries::{Entry, size_attr};
 use crate::node::{Done, NodeCx, props};
 use optc_ir::size::Size;
+use optc_ir::tensor::int_range;
 use optc_ir::{Attr, AttrDict, Dim, Tensor, TensorType};
 use optc_ops::{
-    Abs, Add, AvgPool, Div, MaxPool, MaxPoolIndices, Mul, Pow, ReduceKind, ScatterElements,
-    ScatterReduction, Sqrt, Squeeze, ints,
+    Abs, Add, AvgPool, Div, MaxPool, MaxPoolIndices, Mul, PadValue, Pow, ReduceKind,
+    ScatterElements, ScatterReduction, Sqrt, Squeeze, ints,
 };
 
 /// The most spatial dimensions of the operations.
@@ -39,7 +41,40 @@ struct Window {
     kernel: Vec<i64>,
     strides: Vec<i64>,
     dilations: Vec<i64>,
+    /// The pads that are numbers.
     pads: Vec<i64>,
+    /// The spatial dimensions whose pads depend on a named extent, and these pads: before and after the elements.
+    named: Vec<(usize, [Size; 2])>,
+}
+
+impl Window {
+    /// The elements from the first to the last one under a window.
+    fn reach(&self, dim: usize) -> i64 {
+        reach(self.kernel[dim], self.dilations[dim])
+    }
+
+    /// `x` with the pads that are named sizes, which are filled with `value`.
+    fn lengthened(&self, cx: &mut NodeCx<'_, '_>, x: Val, value: PadValue) -> Result<Val, Stop> {
+        let mut pads = self.named.iter();
+        pads.try_fold(x, |x, (dim, ends)| lengthened(cx, x, dim + 2, ends, value))
+    }
+
+    /// # Errors
+    /// A pad depends on a named extent.
+    fn need_numbers(&self) -> Result<(), Stop> {
+        match self.named[..] {
+            [] => Ok(()),
+            _ => Err(unknown_extent()),
+        }
+    }
+}
+
+fn reach(kernel: i64, dilation: i64) -> i64 {
+    (kernel - 1).saturating_mul(dilation).saturating_add(1)
+}
+
+fn unknown_extent() -> Stop {
+    Stop::opaque("its padding hangs on an unknown extent")
 }
 
 /// The spatial extents of an input of a window operation.
@@ -89,13 +124,14 @@ fn window(cx: &NodeCx<'_, '_>, dims: &[Dim], kernel: Vec<i64>) -> Result<Window,
         kernel,
         strides,
         dilations,
-        pads: Vec::new(),
+        pads: vec![0; 2 * n],
+        named: Vec::new(),
     };
-    window.pads = match auto_pad(cx)? {
-        Auto::Explicit => list(cx, "pads", 2 * n, 0)?,
-        Auto::Valid => vec![0; 2 * n],
-        Auto::Same { upper } => same_pads(dims, &window, upper)?,
-    };
+    match auto_pad(cx)? {
+        Auto::Explicit => window.pads = list(cx, "pads", 2 * n, 0)?,
+        Auto::Valid => {}
+        Auto::Same { upper } => same_pads(dims, &mut window, upper)?,
+    }
     Ok(window)
 }
 
@@ -116,33 +152,49 @@ fn auto_pad(cx: &NodeCx<'_, '_>) -> Result<Auto, Stop> {
     }
 }
 
-/// Pads that give the result `ceil(extent / stride)` positions.
-fn same_pads(dims: &[Dim], window: &Window, upper: bool) -> Result<Vec<i64>, Stop> {
-    let unknown = || Stop::opaque("its padding hangs on an unknown extent");
-    let total = |i: usize| -> Result<i64, Stop> {
-        let stride = window.strides[i];
-        let reach = (window.kernel[i] - 1)
-            .saturating_mul(window.dilations[i])
-            .saturating_add(1);
-        let fixed = dims[i].fixed().and_then(|n| i64::try_from(n).ok());
-        let Some(n) = fixed else {
-            // If the extent is a multiple of the stride, the last window begins one stride before the end, whatever the
-            // extent.
-            let by = Size::from(stride.unsigned_abs());
-            let divides = |n: Size| n.exact_quotient(&by).is_some();
-            let multiple = stride == 1 || dims[i].size().is_some_and(divides);
-            let known = multiple || reach == 1;
-            return known.then(|| (reach - stride).max(0)).ok_or_else(unknown);
-        };
-        let positions = n / stride + i64::from(n % stride != 0);
-        let covered = (positions - 1)
-            .max(0)
-            .saturating_mul(stride)
-            .saturating_add(reach);
-        Ok(covered.saturating_sub(n).max(0))
+/// Sets the pads that give the result `ceil(extent / stride)` positions.
+fn same_pads(dims: &[Dim], window: &mut Window, upper: bool) -> Result<(), Stop> {
+    let mut totals = vec![0; dims.len()];
+    for (i, dim) in dims.iter().enumerate() {
+        let (stride, reach) = (window.strides[i], window.reach(i));
+        if let Some(n) = dim.fixed().and_then(|n| i64::try_from(n).ok()) {
+            let positions = n / stride + i64::from(n % stride != 0);
+            let last = (positions - 1).max(0).saturating_mul(stride);
+            totals[i] = last.saturating_add(reach).saturating_sub(n).max(0);
+            continue;
+        }
+        // If the extent is a multiple of the stride, the last window begins one stride before the end, whatever the
+        // extent.
+        let by = Size::from(stride.unsigned_abs());
+        let divides = |n: &Size| n.exact_quotient(&by).is_some();
+        let size = dim.size();
+        if stride == 1 || reach == 1 || size.as_ref().is_some_and(divides) {
+            totals[i] = (reach - stride).max(0);
+            continue;
+        }
+        // Windows that leave no gap between them need no fewer elements than there are.
+        let size = size.filter(|_| stride <= reach);
+        let ends = size.and_then(|n| named_pads(&n, stride, reach, upper));
+        window.named.push((i, ends.ok_or_else(unknown_extent)?));
+    }
+    window.pads = halves(&totals, upper);
+    Ok(())
+}
+
+/// The pads before and after `n` elements for windows every `by` elements.
+fn named_pads(n: &Size, by: i64, reach: i64, upper: bool) -> Option<[Size; 2]> {
+    let stride = Size::from(by.unsigned_abs());
+    let last = n.quotient_up(&stride)?.minus(&Size::constant(1))?;
+    let covered = last.times(&stride)?.plus(&Size::constant(reach.into()))?;
+    let total = covered.minus(n)?;
+    // The sum is between these; often half of it is one number for all extents.
+    let (least, most) = (reach - by, reach - 1);
+    let less = match least / 2 == most / 2 {
+        true => Size::constant((least / 2).into()),
+        false => total.quotient(&Size::constant(2))?,
     };
-    let totals: Result<Vec<i64>, Stop> = (0..dims.len()).map(total).collect();
-    Ok(halves(&totals?, upper))
+    let more = total.minus(&less)?;
+    Some(if upper { [less, more] } else { [more, less] })
 }
 
 /// The pads before and after from their sums; with `upper` an odd one goes after.
@@ -208,6 +260,8 @@ pub(super) fn convolve(
         (window(cx, &dims, kernel)?, vec![0; dims.len()])
     };
     let (window, output_padding) = window;
+    let x = window.lengthened(cx, x, PadValue::Int(0))?;
+    let operands = [&[x], &operands[1..]].concat();
     let mut dict = props([
         ("strides", Attr::ints(&window.strides)),
         ("pads", Attr::ints(&window.pads)),
@@ -218,7 +272,7 @@ pub(super) fn convolve(
         dict.set("transposed", Attr::Bool(true));
         dict.set("output_padding", Attr::ints(&output_padding));
     }
-    cx.emit_named("hbir.conv", operands, dict)
+    cx.emit_named("hbir.conv", &operands, dict)
 }
 
 /// The window of `ConvTranspose` and its output padding; a stated output shape determines the pads.
@@ -235,25 +289,19 @@ fn transposed_window(
         return Ok((window(cx, dims, kernel)?, extra));
     }
     let (strides, dilations) = (list(cx, "strides", n, 1)?, list(cx, "dilations", n, 1)?);
-    let unknown = || Stop::opaque("its padding hangs on an unknown extent");
     let total = |i: usize| -> Result<i64, Stop> {
-        let extent = dims[i]
-            .fixed()
-            .and_then(|d| i64::try_from(d).ok())
-            .ok_or_else(unknown)?;
-        let reach = (kernel[i] - 1)
-            .saturating_mul(dilations[i])
-            .saturating_add(1);
+        let reach = reach(kernel[i], dilations[i]);
+        let Some(shape) = &shape else {
+            // Of `(extent - 1) * stride + reach` elements, `extent * stride` are wanted.
+            return Ok((reach - strides[i]).saturating_add(extra[i]));
+        };
+        let extent = dims[i].fixed().and_then(|d| i64::try_from(d).ok());
+        let extent = extent.ok_or_else(unknown_extent)?;
         let full = (extent - 1)
             .saturating_mul(strides[i])
             .saturating_add(reach);
-        let wanted = match &shape {
-            Some(shape) => shape
-                .get(shape.len().wrapping_sub(n) + i)
-                .copied()
-                .unwrap_or(0),
-            None => extent.saturating_mul(strides[i]),
-        };
+        let at = shape.len().wrapping_sub(n) + i;
+        let wanted = shape.get(at).copied().unwrap_or(0);
         Ok(full.saturating_add(extra[i]).saturating_sub(wanted))
     };
     let totals: Result<Vec<i64>, Stop> = (0..n).map(total).collect();
@@ -271,6 +319,7 @@ fn transposed_window(
             strides,
             dilations,
             pads,
+            named: Vec::new(),
         },
         extra,
     ))
@@ -291,7 +340,12 @@ fn pooled(cx: &NodeCx<'_, '_>) -> Result<(Val, Window), Stop> {
 }
 
 fn avg_pool(cx: &mut NodeCx<'_, '_>) -> Done {
-    let (x, window) = pooled(cx)?;
+    let (mut x, window) = pooled(cx)?;
+    if cx.flag("count_include_pad", false) {
+        x = window.lengthened(cx, x, PadValue::Int(0))?;
+    } else {
+        window.need_numbers()?;
+    }
     let op = AvgPool {
         kernel: window.kernel,
         strides: Some(window.strides),
@@ -304,7 +358,17 @@ fn avg_pool(cx: &mut NodeCx<'_, '_>) -> Done {
 }
 
 fn max_pool(cx: &mut NodeCx<'_, '_>) -> Done {
-    let (x, window) = pooled(cx)?;
+    let (mut x, window) = pooled(cx)?;
+    // The places of elements do not count the padding.
+    if cx.is_used(1) {
+        window.need_numbers()?;
+    }
+    let dtype = cx.dtype(x)?;
+    let least = match dtype.is_int() {
+        true => PadValue::Int(int_range(dtype).0 as i64),
+        false => PadValue::Float(f64::NEG_INFINITY),
+    };
+    x = window.lengthened(cx, x, least)?;
     let op = MaxPool {
         kernel: window.kernel,
         strides: Some(window.strides),
@@ -346,6 +410,7 @@ fn lp_pool(cx: &mut NodeCx<'_, '_>) -> Done {
         cx.b.splat(TensorType::fixed(&weights, dtype), one, cx.loc.clone());
     let order = cx.float("p", 2.0);
     let powers = powers(cx, x, order)?;
+    let powers = window.lengthened(cx, powers, PadValue::Int(0))?;
     let dict = props([
         ("strides", Attr::ints(&window.strides)),
         ("pads", Attr::ints(&window.pads)),
@@ -363,11 +428,8 @@ fn reach_over(window: &mut Window, dims: &[Dim]) -> Result<(), Stop> {
     let n = dims.len();
     for (i, dim) in dims.iter().enumerate() {
         let extent = dim.fixed().and_then(|d| i64::try_from(d).ok());
-        let extent =
-            extent.ok_or_else(|| Stop::opaque("its padding hangs on an unknown extent"))?;
-        let reach = (window.kernel[i] - 1)
-            .saturating_mul(window.dilations[i])
-            .saturating_add(1);
+        let extent = extent.ok_or_else(unknown_extent)?;
+        let reach = window.reach(i);
         let padded = extent
             .saturating_add(window.pads[i])
             .saturating_add(window.pads[n + i]);
@@ -685,7 +747,7 @@ fn sizes_attr(
     Ok(dict)
 }
 
-/// Sizes that are not all numbers: those that are not keep the input's extent, the others become scales.
+/// Sizes that are not all numbers.
 fn open_sizes(
     cx: &NodeCx<'_, '_>,
     i: usize,
@@ -699,22 +761,15 @@ fn open_sizes(
     if policy.is_some_and(|p| p != "stretch") {
         return Err(Stop::opaque("it keeps the ratio of unknown extents"));
     }
-    let mut scales = vec![1.0; dims.len()];
-    for (&axis, entry) in axes.iter().zip(&found) {
-        let size = entry.size().ok_or_else(computed)?;
-        if dims[axis].size().as_ref() == Some(&size) {
-            continue;
-        }
-        let known = size.as_constant().zip(dims[axis].fixed());
-        let (size, n) = known.ok_or_else(computed)?;
-        let scale = size as f64 / n as f64;
-        if n == 0 || (n as f64 * scale).floor() != size as f64 {
-            return Err(computed());
-        }
-        scales[axis] = scale;
+    let mut sizes: Vec<Entry> = dims.iter().map(Entry::from).collect();
+    for (&axis, entry) in axes.iter().zip(found) {
+        sizes[axis] = entry;
     }
-    let scales = scales.into_iter().map(Attr::float).collect();
-    Ok(props([("scales", Attr::Array(scales))]))
+    if sizes.iter().any(|entry| entry.size().is_none()) {
+        return Err(computed());
+    }
+    let sizes = sizes.iter().map(size_attr).collect();
+    Ok(props([("sizes", Attr::Array(sizes))]))
 }
 
 /// Replaces sizes by those of one scale for all axes, the least or greatest of their own scales; returns this scale.
