@@ -164,6 +164,42 @@ fn products_read_transposed_operands() {
     }
 }
 
+/// Rearrangements of dequantized weights are made of the integers, and a dequantized bias is that of a `Gemm`.
+#[test]
+fn dequantized_weights_stay_integers() {
+    let compiler = Compiler::new();
+    let weights = r#"
+        %0 = "hbir.constant"() <{value = dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xsi8>}> : () -> tensor<2x3xsi8>
+        %1 = "hbir.constant"() <{value = dense<0.5> : tensor<f32>}> : () -> tensor<f32>
+        %2 = "hbir.dequantize"(%0, %1) : (tensor<2x3xsi8>, tensor<f32>) -> tensor<2x3xf32>
+        %3 = "hbir.transpose"(%2) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+        %4 = "hbir.matmul"(%x, %3) : (tensor<4x3xf32>, tensor<3x2xf32>) -> tensor<4x2xf32> loc("g")
+    "#;
+    let scales = [
+        "dense<0.25> : tensor<f32>",
+        "dense<[0.25, 0.5]> : tensor<2xf32>",
+    ];
+    for scale in scales {
+        let ty = scale.rsplit(' ').next().unwrap();
+        let bias = format!(
+            r#"
+        %5 = "hbir.constant"() <{{value = dense<[7, -8]> : tensor<2xsi32>}}> : () -> tensor<2xsi32>
+        %6 = "hbir.constant"() <{{value = {scale}}}> : () -> {ty}
+        %7 = "hbir.dequantize"(%5, %6) <{{axis = 0}}> : (tensor<2xsi32>, {ty}) -> tensor<2xf32>
+        %8 = "hbir.add"(%4, %7) : (tensor<4x2xf32>, tensor<2xf32>) -> tensor<4x2xf32> loc("g")
+            "#
+        );
+        let text = format!("{weights}{bias}");
+        let mut program = compiler.parse("a.ir", &text).unwrap();
+        program.module.attrs.set("hbir.onnx_opset", Attr::int(17));
+        let (bytes, again) = written(&compiler, &program, false);
+        let has = |name: &str| bytes.windows(name.len()).any(|w| w == name.as_bytes());
+        assert!(has("DequantizeLinear") && has("Gemm"), "{scale}");
+        assert!(!has("Transpose") && !has("Add"), "{scale}");
+        check_same(&compiler, &program, bytes, &again);
+    }
+}
+
 /// Sizes that are no extent of an input are computed from extents of inputs.
 #[test]
 fn sizes_are_computed_from_inputs() {

@@ -2,6 +2,7 @@
 
 use crate::ports::{of_floats, ports, some_size};
 use optc_ir::{Freedom, FreedomClass, Func, Op, Role};
+use optc_ops::multiplies_dequantized;
 use optc_target::{PortRole, When};
 
 pub(crate) fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
@@ -23,6 +24,7 @@ pub(crate) fn is_of(func: &Func, op: Op, freedom: &Freedom, when: Option<When>) 
         Some(When::Mixing) => !freedom.is_depthwise(),
         Some(When::Patches) => reads_once(func, op, freedom) && !pointwise(),
         Some(When::Floats) => of_floats(func, op),
+        Some(When::Unquantized) => of_floats(func, op) && !multiplies_dequantized(func, op),
         Some(When::Matrices) => is_of_matrices(func, op, freedom),
     }
 }

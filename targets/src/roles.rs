@@ -86,6 +86,9 @@ pub enum When {
     Patches,
     /// Without tiles: a contraction of float operands.
     Floats,
+    /// Without tiles: a contraction of float operands that were not both dequantized. A runtime computes the others on
+    /// integers.
+    Unquantized,
     /// Without tiles: a contraction of two matrices, with several elements in dimensions of the left operand alone and
     /// of the right operand alone. The others are products of a vector, whose time is that of reading the matrix.
     Matrices,
@@ -105,6 +108,7 @@ impl When {
                 "where each position is read once, the operands as elsewhere, and the data in any order that ends in a run of a patch"
             }
             When::Floats => "of floats",
+            When::Unquantized => "of floats that were not both dequantized",
             When::Matrices => "of two matrices",
             When::Untiled => "without tiles, where sizes are unknown",
         }

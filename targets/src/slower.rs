@@ -69,6 +69,7 @@ impl Slower {
             Some(When::Mixing) => " where channels are mixed",
             Some(When::Patches) => " where each position is read once",
             Some(When::Floats) => " of floats",
+            Some(When::Unquantized) => " of floats that were not both dequantized",
             Some(When::Matrices) => " of two matrices",
             Some(When::Untiled) | None => "",
         };

@@ -60,7 +60,9 @@ pub(crate) fn check(
     let is_for = |a: &&Alternative| {
         let when = match a.when {
             None | Some(When::Pointwise) => true,
-            Some(When::Untiled | When::Patches | When::Floats | When::Matrices) => false,
+            Some(
+                When::Untiled | When::Patches | When::Floats | When::Unquantized | When::Matrices,
+            ) => false,
             Some(When::Depthwise) => freedom.is_depthwise(),
             Some(When::Mixing) => !freedom.is_depthwise(),
         };

@@ -6,11 +6,11 @@
 //! does not read every second column, as K then is in no one run.
 
 use super::in_tiles;
-use crate::view_fold::Signature;
+use crate::view_fold::{Elements, Signature};
 use optc_check::parts::Site;
 use optc_check::pieces::Pieces;
 use optc_ir::op::part::Port;
-use optc_ir::{Freedom, FreedomClass, Op, Role, Structure, Value};
+use optc_ir::{Freedom, FreedomClass, Op, Role, Structure};
 use optc_layout::{Layout, Spread, Stride};
 use optc_target::{Parts, PortRole, Row, Target};
 
@@ -42,14 +42,8 @@ impl<'t> Access<'t> {
         let layouts: Vec<_> = values.map(|&value| site.layout(value)).collect();
         let shape = |l: &Option<&Layout>| l.map_or_else(Vec::new, |l| l.shape().to_vec());
         let bits = |l: &Option<&Layout>| l.map_or(0, |l| l.elem_bits());
-        let float = |&v: &Value| {
-            site.func
-                .ty(v)
-                .as_tensor()
-                .is_some_and(|ty| ty.dtype.is_float())
-        };
         let signature = Signature::new(
-            (family, data.operands.first().is_some_and(float)),
+            (family, Elements::of(site.func, op)),
             decl.freedom(&op_ref),
             layouts.iter().map(shape).collect(),
             layouts.iter().map(bits).collect(),

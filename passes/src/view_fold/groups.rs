@@ -11,7 +11,7 @@ use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
 use super::over::Over;
 use super::parts::cuts;
-use super::signature::{Cut, Signature, SignatureId};
+use super::signature::{Cut, Elements, Signature, SignatureId};
 use super::signatures::Signatures;
 use crate::codes;
 use crate::names::name_of;
@@ -690,10 +690,8 @@ impl Builder<'_> {
             Freedom::barrier(&op_ref)
         };
         let declared = self.declared(op, &shapes, &bits)?;
-        let first = values.first().and_then(|&v| self.func.ty(v).as_tensor());
-        let floats = first.is_some_and(|ty| ty.dtype.is_float());
         let mut signature = Signature::new(
-            (family, floats),
+            (family, Elements::of(self.func, op)),
             freedom,
             shapes,
             bits,

@@ -115,6 +115,7 @@ pub use rows::Compiled;
 pub use rule::SearchRule;
 use saturate::RuleSet;
 use shared::{Shared, Tally};
+pub(crate) use signature::Elements;
 pub use signature::Signature;
 use signatures::Signatures;
 use std::fmt;

@@ -848,6 +848,7 @@ fn members(egraph: &EGraph<Term, Knowledge>, class: Id) -> Vec<LayoutId> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::signature::Elements;
     use super::*;
     use crate::terms::{Equation, EquationError};
     use crate::view_fold::context::Named;
@@ -889,7 +890,7 @@ mod tests {
         let target = optc_target::Target::builtin("cpu").expect("builtin");
         let bits = vec![32; n + 1];
         let made = Signature::new(
-            ("slice", true),
+            ("slice", Elements::Floats),
             freedom,
             shapes,
             bits,
@@ -945,7 +946,7 @@ mod tests {
         let target = optc_target::Target::builtin("cpu").expect("built in");
         let shapes = vec![vec![2, 3]; 2];
         let made = Signature::new(
-            ("turn", true),
+            ("turn", Elements::Floats),
             freedom,
             shapes,
             vec![32; 2],

@@ -12,8 +12,9 @@ use super::over::Over;
 use super::physical::Place;
 use super::rows::OrderRule;
 use optc_ir::entity_id;
-use optc_ir::{Freedom, FreedomClass, Role};
+use optc_ir::{Freedom, FreedomClass, Func, Op, Role};
 use optc_layout::{Mode, Pick};
+use optc_ops::multiplies_dequantized;
 use optc_target::{Alternative, PortRole, Price, Row, Slower, Target, When};
 
 entity_id! {
@@ -21,13 +22,37 @@ entity_id! {
     SignatureId, "s"
 }
 
+/// The elements that an operation reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Elements {
+    /// The first operand has floats.
+    Floats,
+    /// As [`Elements::Floats`], and the first two operands were dequantized.
+    Dequantized,
+    /// The first operand has no floats.
+    Others,
+}
+
+impl Elements {
+    pub(crate) fn of(func: &Func, op: Op) -> Elements {
+        let data = &func.ops[op];
+        let first = data.operands.iter().chain(&data.results).next();
+        match first.and_then(|&v| func.ty(v).as_tensor()) {
+            Some(ty) if !ty.dtype.is_float() => Elements::Others,
+            None => Elements::Others,
+            Some(_) if multiplies_dequantized(func, op) => Elements::Dequantized,
+            Some(_) => Elements::Floats,
+        }
+    }
+}
+
 /// The facts that the search has about an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Signature {
     /// The family, as the operation declares it.
     pub family: &'static str,
-    /// True if the first operand has floating-point elements.
-    pub(crate) floats: bool,
+    /// The elements that it reads.
+    pub(crate) elements: Elements,
     /// The declared freedom.
     pub freedom: Freedom,
     /// On a target where values are row-major: the operation, asked which permutations of its axes leave it the same
@@ -155,7 +180,7 @@ pub(crate) type LabelOrder = Vec<LabelDigit>;
 
 impl Signature {
     pub(crate) fn new(
-        (family, floats): (&'static str, bool),
+        (family, elements): (&'static str, Elements),
         freedom: Freedom,
         shapes: Vec<Vec<u64>>,
         bits: Vec<u32>,
@@ -165,7 +190,7 @@ impl Signature {
     ) -> Signature {
         let mut signature = Signature {
             family,
-            floats,
+            elements,
             freedom,
             over: None,
             shapes,
@@ -503,7 +528,8 @@ impl Signature {
             Some(When::Depthwise) => self.freedom.is_depthwise(),
             Some(When::Mixing) => !self.freedom.is_depthwise(),
             Some(When::Patches) => self.reads_once() && !self.is_pointwise_conv(),
-            Some(When::Floats) => self.floats,
+            Some(When::Floats) => self.elements != Elements::Others,
+            Some(When::Unquantized) => self.elements == Elements::Floats,
             Some(When::Matrices) => self.is_of_matrices(),
             Some(When::Untiled) => false,
             None => true,

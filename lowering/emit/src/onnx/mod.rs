@@ -44,7 +44,8 @@ use optc_onnx_proto::{
     GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TypeProto, ValueInfoProto,
 };
 use optc_ops::{
-    Atan2, CallOp, DequantizeBlocks, DynamicUpdateSlice, MlirCall, Reshape, body_attributes,
+    Atan2, CallOp, Dequantize, DequantizeBlocks, DynamicUpdateSlice, MlirCall, Reshape,
+    body_attributes,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -483,6 +484,7 @@ fn operation(w: &mut Writer<'_>, op: Op, registry: &Registry) -> Outcome<()> {
             let name = w.name(data.operands[0])?;
             vec![name]
         }
+        _ if &*data.name == Dequantize::NAME && w.scaled_constant(data)? => return Ok(()),
         Structure::View | Structure::Plain => match rearranged(w, data, registry)? {
             Rearranged::Later => return Ok(()),
             Rearranged::Now(name) => vec![name],
@@ -495,6 +497,9 @@ fn operation(w: &mut Writer<'_>, op: Op, registry: &Registry) -> Outcome<()> {
     // Operators that are kept unchanged are not checked: they are the model's own.
     if registry.structure(&data.name) != Structure::Opaque || data.attrs.flag(MARK) {
         taken(w, data, &names, before)?;
+    }
+    if &*data.name == Dequantize::NAME && w.are_lazy(&data.operands) {
+        w.first(before, data.results[0]);
     }
     for (&value, name) in data.results.iter().zip(names) {
         w.set(value, name);

@@ -185,10 +185,12 @@ pub(super) fn rejoined(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Stri
         let one = made.is_some_and(|made| made.loc == data.loc && name_of(&made.loc).is_some());
         let (ty, own) = (w.tensor(product)?, w.tensor(bias)?);
         let over_columns = own.rank() == 1 && own.dims.last() == ty.dims.last();
-        if !one || !over_columns || w.uses(product) != 1 || !w.is_lazy(bias) {
+        if !one || !over_columns || w.uses(product) != 1 {
             continue;
         }
-        let name = w.name(bias)?;
+        let Some(name) = w.reshaped_constant(bias, &own.dims)? else {
+            continue;
+        };
         w.nodes[at].op_type = "Gemm".into();
         w.nodes[at].input.push(name);
         return w.name(product).map(Some);
@@ -207,7 +209,7 @@ pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
             continue;
         };
         let ty = w.tensor(product)?.clone();
-        if !w.is_lazy(bias) || w.tensor(data.results[0])?.dims != ty.dims {
+        if w.tensor(data.results[0])?.dims != ty.dims {
             continue;
         }
         let (Some(dims), Some(own)) = (w.extents(product)?, w.tensor(bias)?.shape()) else {
@@ -230,7 +232,9 @@ pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
         } else {
             continue;
         };
-        let name = w.reshaped_constant(bias, &shape)?;
+        let Some(name) = w.reshaped_constant(bias, &shape)? else {
+            continue;
+        };
         w.nodes[at].input.push(name);
         let name = w.name(product)?;
         return Ok(Some(name));
@@ -249,7 +253,7 @@ pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<
         let Some(product) = product_of(w, sum).filter(|p| *p != sum) else {
             continue;
         };
-        if !w.is_lazy(bias) || w.tensor(sum)?.dims != to {
+        if w.tensor(sum)?.dims != to {
             continue;
         }
         let (from, own) = (w.tensor(product)?.shape(), w.tensor(bias)?.shape());
@@ -267,7 +271,9 @@ pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<
         if !whole || own.iter().product::<u64>() != columns || columns == 1 {
             continue;
         }
-        let bias = w.reshaped_constant(bias, &[Dim::Fixed(columns)])?;
+        let Some(bias) = w.reshaped_constant(bias, &[Dim::Fixed(columns)])? else {
+            continue;
+        };
         let name = w.name(product)?;
         let made = w.node("Add", &[&name, &bias], vec![]);
         let ty = w.tensor(product)?.clone();

@@ -56,6 +56,8 @@ enum FoldedStep {
 struct Lazy {
     constant: Value,
     steps: Vec<FoldedStep>,
+    /// The dequantization of the constant by one scale: its scale, and the zero point if it has one.
+    scaled: Option<(Value, Option<Value>)>,
 }
 
 /// Names by which the subgraphs of a node refer to outer values.
@@ -121,6 +123,8 @@ pub(super) struct Writer<'a> {
     pub(super) nodes: Vec<NodeProto>,
     /// The nodes of large constants, which precede all others.
     pub(super) constants: Vec<NodeProto>,
+    /// The results of these nodes that are values of the program.
+    fixed: IndexSet<Value>,
     pub(super) captures: Vec<Captures>,
     /// State shared by all graphs of the model.
     pub(super) model: Shared,
@@ -181,6 +185,7 @@ impl<'a> Writer<'a> {
             data,
             nodes: Vec::new(),
             constants: Vec::new(),
+            fixed: IndexSet::new(),
             captures: Vec::new(),
             made: IndexMap::new(),
             names: SideTable::new(None),
@@ -305,14 +310,24 @@ impl<'a> Writer<'a> {
         self.matrices.get(&node).copied()
     }
 
-    /// The initializer of a constant in another shape, which is no value of the program.
-    pub(super) fn reshaped_constant(&mut self, value: Value, dims: &[Dim]) -> Outcome<String> {
+    /// A constant in another shape, which precedes all nodes and is no value of the program; `None` if the value is no
+    /// constant.
+    pub(super) fn reshaped_constant(
+        &mut self,
+        value: Value,
+        dims: &[Dim],
+    ) -> Outcome<Option<String>> {
+        let ty = self.tensor(value)?;
+        let constant = self.is_lazy(value) || self.fixed.contains(&value);
+        if constant && ty.dims == dims {
+            return self.name(value).map(Some);
+        }
         let Some(mut lazy) = self.lazy.get(&value).cloned() else {
-            return self.name(value);
+            return Ok(None);
         };
-        let ty = TensorType::new(dims.to_vec(), self.tensor(value)?.dtype);
+        let ty = TensorType::new(dims.to_vec(), ty.dtype);
         lazy.steps.push(FoldedStep::Reshape);
-        self.initializer(&ty, &lazy)
+        self.initializer(&ty, &lazy).map(Some)
     }
 
     /// The name of a value; `None` if nothing has used it.
@@ -403,8 +418,45 @@ impl<'a> Writer<'a> {
 
     /// Registers a constant, which is written at its first use.
     pub(super) fn constant(&mut self, value: Value) {
-        let (constant, steps) = (value, Vec::new());
-        self.lazy.insert(value, Lazy { constant, steps });
+        let lazy = Lazy {
+            constant: value,
+            steps: Vec::new(),
+            scaled: None,
+        };
+        self.lazy.insert(value, lazy);
+    }
+
+    /// Registers a constant that is dequantized by one scale, which is written at its first use. Rearrangements are
+    /// folded into the integers. Returns `false` if the operands are no such constants.
+    pub(super) fn scaled_constant(&mut self, data: &OpData) -> Outcome<bool> {
+        let (from, scale) = (data.operands[0], data.operands[1]);
+        let (ints, own) = (self.tensor(from)?.dtype, self.tensor(scale)?);
+        let zero = data.operands.get(2).copied();
+        let written = self
+            .schema("DequantizeLinear")
+            .is_some_and(|schema| schema.takes(0, ints) && schema.takes(1, own.dtype));
+        let alike = self.tensor(data.results[0])?.dtype == own.dtype;
+        if own.rank() != 0 || !alike || !written || !self.are_lazy(&data.operands) {
+            return Ok(false);
+        }
+        let lazy = self.lazy.get(&from).filter(|lazy| lazy.scaled.is_none());
+        let Some(mut lazy) = lazy.cloned() else {
+            return Ok(false);
+        };
+        lazy.scaled = Some((scale, zero));
+        self.lazy.insert(data.results[0], lazy);
+        Ok(true)
+    }
+
+    /// Moves the nodes from `before` on, which read nothing but constants, before all others.
+    pub(super) fn first(&mut self, before: usize, value: Value) {
+        self.constants.extend(self.nodes.drain(before..));
+        self.fixed.insert(value);
+    }
+
+    /// Returns whether all values are constants.
+    pub(super) fn are_lazy(&self, values: &[Value]) -> bool {
+        values.iter().all(|&value| self.is_lazy(value))
     }
 
     /// Returns whether a value is a constant that is not written yet, so that rearrangements can be folded into it.
@@ -463,6 +515,24 @@ impl<'a> Writer<'a> {
     }
 
     fn initializer(&mut self, ty: &TensorType, lazy: &Lazy) -> Outcome<String> {
+        if let Some((scale, zero)) = lazy.scaled {
+            let ints = TensorType::new(ty.dims.clone(), self.tensor(lazy.constant)?.dtype);
+            let own = Lazy {
+                scaled: None,
+                ..lazy.clone()
+            };
+            let mut given = vec![self.initializer(&ints, &own)?, self.name(scale)?];
+            if let Some(zero) = zero {
+                given.push(self.name(zero)?);
+            }
+            let name = self.fresh(&given[0]);
+            let node = self.node_proto("DequantizeLinear", &given, vec![]);
+            self.constants.push(NodeProto {
+                output: vec![name.clone()],
+                ..node
+            });
+            return Ok(name);
+        }
         let Some(op) = self.func.def_op(lazy.constant) else {
             return Err(self.refused("a constant that no operation makes".to_owned()));
         };

@@ -2,7 +2,7 @@
 
 use super::super::layouts::{LayoutId, Layouts};
 use super::super::over::Over;
-use super::super::signature::Signature;
+use super::super::signature::{Elements, Signature};
 use super::together::{stands_as_it_came, takes};
 use super::{accepts_layout, default_layout};
 use optc_ir::size::SizeTable;
@@ -34,14 +34,12 @@ impl Compiled {
             shapes.push(ty.shape()?);
             bits.push(ty.dtype.bits());
         }
-        let first = values.first().and_then(|&v| func.ty(v).as_tensor());
-        let floats = first.is_some_and(|ty| ty.dtype.is_float());
         let family = decl.map_or("barrier", |decl| decl.family_of(&op_ref));
         let class = freedom.class;
         let ports = (shapes, bits, data.operands.len());
         let (shapes, bits, n) = ports;
         let mut signature = Signature::new(
-            (family, floats),
+            (family, Elements::of(func, op)),
             freedom,
             shapes,
             bits,
