@@ -246,6 +246,21 @@ g (float[2,3,N] x, float[N,3] z, float[3] h, float[3] k) => (float[3] last, floa
   }> (h, x, z)
 }""", [{"x": floats(2, 3, n), "z": floats(n, 3), "h": floats(3), "k": floats(3)} for n in (1, 4)])
 
+# Exporters of other frameworks give numbers of rounds and conditions as vectors of one element.
+program("vectors_of_one", """
+g (float[4,3] x, int64[1] n, bool[1] go) => (float[4,3] y) {
+  y = Loop (n, go, x) <body = b (int64[1] i, bool[1] c, float[4,3] v) => (bool[1] d, float[4,3] w) {
+    t = Transpose <perm = [1, 0]> (v)
+    e = Exp (t)
+    u = Transpose <perm = [1, 0]> (e)
+    f = Cast <to = 1> (i)
+    w = Add (u, f)
+    total = ReduceSum <keepdims = 0> (w)
+    most = Constant <value = float[1] {100.0}> ()
+    d = Less (total, most)
+  }>
+}""", [{"x": floats(4, 3) / 4, "n": whole([n]), "go": np.asarray([go])} for n, go in ((0, True), (1, True), (3, True), (2, False))])
+
 program("scan_in_loop", """
 g (float[4,3] x, int64 n) => (float[4,3] y) {
   y = Loop (n, , x) <body = b (int64 i, bool c, float[4,3] v) => (bool d, float[4,3] w) {

@@ -10,7 +10,7 @@ use crate::builder::{MAX_SIZES, Stop};
 use crate::codes;
 use crate::entries::{Entry, known_or};
 use crate::functions::standard;
-use crate::node::label;
+use crate::node::{NodeCx, label};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::types::Dim;
 use optc_ir::{DType, Size, TensorType, Type};
@@ -118,6 +118,18 @@ fn scan<'n>(
         inputs: list("scan_input_axes", scanned)?,
         outputs: list("scan_output_axes", stacked)?,
     })
+}
+
+/// Makes scalars of the number of rounds and of the condition, which the graph of a loop is given as such. Exporters write
+/// vectors of one element too.
+pub(crate) fn as_scalars(cx: &mut NodeCx<'_, '_>) -> Result<(), Stop> {
+    for i in 0..2 {
+        let Some(val) = cx.input(i) else { continue };
+        if matches!(&cx.dims(val)?[..], [dim] if dim.is_one()) {
+            cx.inputs[i] = Some(cx.reshape(val, &[])?);
+        }
+    }
+    Ok(())
 }
 
 fn count(node: &NodeProto, what: &str, found: usize, wanted: usize) -> Result<(), Stop> {

@@ -766,6 +766,9 @@ impl<'a> Importer<'a> {
             return Ok(Some(results));
         }
         let mut cx = self.context(flat, &node);
+        if runner.counts() {
+            bodies::as_scalars(&mut cx)?;
+        }
         let done = opaque::emit_with(&mut cx, &captured, results, &functions);
         let outputs = std::mem::take(&mut cx.outputs);
         done?;
