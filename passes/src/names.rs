@@ -1,5 +1,6 @@
 //! Names of values and operations in messages.
 
+use indexmap::IndexMap;
 use optc_ir::text::value_names;
 use optc_ir::{Func, Value};
 
@@ -37,7 +38,11 @@ fn loc_text(func: &Func, op: optc_ir::Op) -> String {
 
 /// A value as the text names it, with the operation that produces it.
 pub(crate) fn printed_name(func: &Func, value: Value) -> String {
-    let names = value_names(func);
+    name_among(func, &value_names(func), value)
+}
+
+/// [`printed_name`], given the names of all values of the function.
+pub(crate) fn name_among(func: &Func, names: &IndexMap<Value, String>, value: Value) -> String {
     let name = names.get(&value).map_or("", |n| n);
     match func.def_op(value) {
         Some(op) => format!("%{name} (`{}`{})", func.ops[op].name, loc_text(func, op)),

@@ -109,7 +109,7 @@ impl Pass for Shard {
             lower_bound_ps: 0,
             proof: Proof::Optimal,
             account: Account::default(),
-            size: [0; 3],
+            size: [0; 4],
         };
         let wished = Wished::of(module, &cx.shard, &report.mesh)?;
         for (number, wished) in wished.into_iter().enumerate() {
@@ -212,6 +212,7 @@ fn split(
     report.size[0] += choice.variables();
     report.size[1] += choice.entries;
     report.size[2] += first.solution.summed;
+    report.size[3] += places.carries;
     let chosen = least.unwrap_or(first);
     drop(choice);
     write::write(&mut module.funcs[number], &chosen, wished, &report.mesh);

@@ -23,6 +23,8 @@ pub(super) struct Places {
     pub(super) extents: Vec<u64>,
     /// True for an operation that has all digits that its loops admit.
     pub(super) complete: Vec<bool>,
+    /// The digits of values that were carried to the operations beside them, a count of the work.
+    pub(super) carries: usize,
 }
 
 /// Finds the digits. `pinned` has the digits of pins with their axes. `states` is the most states of an operation: one
@@ -46,11 +48,12 @@ pub(super) fn places(
     for at in 0..sites.len() {
         found.seed(at, states);
     }
-    found.places.led = pins.places.ops;
+    found.places.led = std::mem::take(&mut pins.places.ops);
     for at in 0..sites.len() {
         found.follow(at);
     }
     found.run();
+    found.places.carries = found.seen.len() + pins.seen.len();
     found.places
 }
 
@@ -89,6 +92,7 @@ impl<'a> Finder<'a> {
                 carried: vec![vec![Vec::new(); extents.len()]; sites.len()],
                 led: Vec::new(),
                 complete: vec![false; sites.len()],
+                carries: 0,
                 extents,
             },
         }

@@ -2,23 +2,26 @@
 
 use super::report::ShardReport;
 use crate::codes;
-use crate::names::printed_name;
+use crate::names::name_among;
 use crate::pass::PassContext;
 use optc_check::mesh::{Cause, Done, Site};
 use optc_ir::shard::{Held, Mesh, Sharding, Split};
+use optc_ir::text::value_names;
 use optc_ir::{Diagnostic, Func, Module, Op};
 use std::fmt::Write as _;
 
 /// Adds a remark for each collective of the program.
 pub(super) fn add(module: &Module, report: &ShardReport, cx: &mut PassContext) {
+    let names: Vec<_> = module.funcs.iter().map(value_names).collect();
     for done in &report.account.done {
         let func = &module.funcs[done.func];
         let (op, span) = match done.cause {
             Cause::Made(op) | Cause::Read(op) => (Some(op), func.ops[op].span),
             Cause::Returned(_) => (None, func.span),
         };
-        let diag = Diagnostic::remark(codes::SHARD_COLLECTIVE, message(func, done, &report.mesh));
-        let diag = diag.at(span, "here");
+        let value = name_among(func, &names[done.func], done.value);
+        let message = message(func, done, &value, &report.mesh);
+        let diag = Diagnostic::remark(codes::SHARD_COLLECTIVE, message).at(span, "here");
         let site = op.map(|op| Site::of(func, op, &cx.registry));
         cx.remarks
             .push(diag.note(removal(func, done, site.as_ref(), &report.mesh)));
@@ -29,7 +32,7 @@ fn list(sharding: &Sharding, mesh: &Mesh) -> String {
     format!("[{}]", sharding.texts(mesh).join(", "))
 }
 
-fn message(func: &Func, done: &Done, mesh: &Mesh) -> String {
+fn message(func: &Func, done: &Done, value: &str, mesh: &Mesh) -> String {
     let mut text = String::new();
     for (i, c) in done.collectives.iter().enumerate() {
         let joint = if i == 0 { "" } else { ", " };
@@ -41,11 +44,7 @@ fn message(func: &Func, done: &Done, mesh: &Mesh) -> String {
             c.bytes
         );
     }
-    let (value, from, to) = (
-        printed_name(func, done.value),
-        list(&done.from, mesh),
-        list(&done.to, mesh),
-    );
+    let (from, to) = (list(&done.from, mesh), list(&done.to, mesh));
     let name = |op: Op| &func.ops[op].name;
     match done.cause {
         Cause::Made(op) => {

@@ -17,6 +17,7 @@ pub struct ShardReport {
     pub proof: Proof,
     /// The collectives, time and memory of the written program.
     pub account: Account,
-    /// The variables of the problem, the entries of its different tables, and those of the tables that the search summed.
-    pub size: [usize; 3],
+    /// The counts of the work: the variables of the problem, the entries of its different tables, those of the tables that
+    /// the search summed, and the digits of values that were carried from operation to operation.
+    pub size: [usize; 4],
 }
