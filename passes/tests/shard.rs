@@ -412,6 +412,28 @@ fn weights_are_split_where_a_device_has_no_room_for_them() {
     assert_eq!(small.report.lower_bound_ps, free.report.lower_bound_ps);
 }
 
+/// A device holds whole blocks of a layout: parts of a block save neither time nor memory.
+#[test]
+fn a_digit_that_is_split_lies_outside_of_the_blocks_of_a_layout() {
+    // Of the free splits of the rows and of the columns the second one leaves whole blocks: 1x1024 takes 8x1024.
+    let columns = ", {block = \"8H64W\", order = [0, 1]}";
+    let both = ", {xla = \"1,0:T(8,128)\"}";
+    for (layout, mesh, wanted, bytes) in [
+        ("", "a:16", "\"a@d0\"", 1024),
+        (", {order = [1, 0]}", "a:16", "\"a@d0\"", 1024),
+        (columns, "a:16", "\"a@d1/64\"", 16 * 64),
+        (both, "a:16", "\"a@d1/64\"", 16 * 128),
+        (both, "a:2,b:8", "\"a@d0/8\", \"b@d1/128\"", 8 * 128),
+    ] {
+        let x = format!("tensor<16x1024xf32{layout}>");
+        let text = format!("%0 = \"hbir.tanh\"(%x) : ({x}) -> {x}");
+        let ran = shard(&parse(&text), "shard", "xla", mesh, &[]).unwrap();
+        let found = text_of(&ran.module);
+        assert!(found.contains(&format!("shard = [{wanted}]")), "{found}");
+        assert_eq!(ran.report.account.memory_bytes, 2 * 4 * bytes, "{found}");
+    }
+}
+
 /// The text of a chain of layers.
 fn chain(layers: usize) -> String {
     let x = "tensor<32x64xf32>";

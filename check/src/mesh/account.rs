@@ -2,7 +2,7 @@
 
 use super::collective::{Collective, conversion};
 use super::links::Links;
-use super::loops::{Site, local_bytes, seconds_of};
+use super::loops::{Extents, Site, seconds_of};
 use optc_ir::analysis::last_uses;
 use optc_ir::shard::{self, Mesh, ShardError, Sharding};
 use optc_ir::{Func, Module, Op, Registry, Structure, Value};
@@ -158,7 +158,7 @@ impl Counter<'_> {
         }
         for (i, &value) in func.results.iter().enumerate() {
             if let Some(wanted) = shard::result(func, i, self.mesh)? {
-                let size = self.size(value);
+                let size = Extents::of(func.ty(value));
                 let stored = self.stored(value)?;
                 self.add(
                     account,
@@ -170,7 +170,7 @@ impl Counter<'_> {
         }
         let bytes = |value: Value| -> u64 {
             let stored = self.stored(value).unwrap_or_default();
-            local_bytes(self.size(value).as_ref(), &stored)
+            Extents::of(func.ty(value)).map_or(0, |size| size.local_bytes(&stored))
         };
         let [resident, most] = device_memory(func, registry, &bytes);
         account.resident_bytes = account.resident_bytes.saturating_add(resident);
@@ -182,20 +182,14 @@ impl Counter<'_> {
         shard::stored(self.func, value, self.mesh).map(Option::unwrap_or_default)
     }
 
-    fn size(&self, value: Value) -> Option<(Vec<u64>, u32)> {
-        let tensor = self.func.ty(value).as_tensor()?;
-        let sizes: Option<Vec<u64>> = tensor.dims.iter().map(optc_ir::Dim::fixed).collect();
-        Some((sizes?, tensor.dtype.bits()))
-    }
-
     fn add(
         &self,
         account: &mut Account,
-        size: Option<&(Vec<u64>, u32)>,
+        size: Option<&Extents>,
         (value, cause): (Value, Cause),
         (from, to): (&Sharding, &Sharding),
     ) {
-        let whole = local_bytes(size, &Sharding::replicated());
+        let whole = size.map_or(0, Extents::bytes);
         let collectives = conversion(from, to, whole, self.links);
         if !collectives.is_empty() {
             account.done.push(Done {

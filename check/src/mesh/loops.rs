@@ -13,6 +13,7 @@ use optc_ir::shard::{Held, Piece, Sharding, Split};
 use optc_ir::{
     DType, FreedomClass, Func, Op, OpRef, Partial, Registry, Structure, TensorType, Type,
 };
+use optc_layout::{Layout, Notation};
 use optc_target::Target;
 
 /// An operation as splits see it: its loops, its indexing maps, and the extents of operands and results.
@@ -20,14 +21,81 @@ use optc_target::Target;
 pub struct Site {
     /// The loops and maps.
     pub domain: IterationDomain,
-    /// The extents and the bits of an element of each operand; `None` if it is no tensor of known size.
-    pub operands: Vec<Option<(Vec<u64>, u32)>>,
+    /// The extents of each operand; `None` if it is no tensor of known size.
+    pub operands: Vec<Option<Extents>>,
     /// Those of each result.
-    pub results: Vec<Option<(Vec<u64>, u32)>>,
+    pub results: Vec<Option<Extents>>,
     /// True if the sizes of all tensors are known; no loop is split otherwise.
     pub sized: bool,
     /// True if the operation has no operands and its result is known: each device makes its own part.
     pub source: bool,
+}
+
+/// The extents of a tensor, and how they lie in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Extents {
+    /// The extent of each dimension.
+    pub sizes: Vec<u64>,
+    /// For each dimension the elements that are beside one another in a block; 1 without blocks.
+    blocks: Vec<u64>,
+    /// The bits of an element.
+    bits: u32,
+    notation: Notation,
+}
+
+impl Extents {
+    /// The extents of a type; `None` if it is no tensor of known size.
+    #[must_use]
+    pub fn of(ty: &Type) -> Option<Extents> {
+        let tensor = ty.as_tensor()?;
+        let sizes = tensor.shape()?;
+        let mut blocks = vec![1; sizes.len()];
+        if tensor.notation != Notation::RowMajor {
+            let layout = tensor.layout().and_then(Result::ok);
+            for mode in layout.and_then(|l| l.modes()).unwrap_or_default() {
+                blocks[mode.dim] = blocks[mode.dim].max(mode.div);
+            }
+        }
+        Some(Extents {
+            sizes,
+            blocks,
+            bits: tensor.dtype.bits(),
+            notation: tensor.notation.clone(),
+        })
+    }
+
+    /// The bytes of all elements, without padding.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes_of(&self.sizes)
+    }
+
+    fn bytes_of(&self, sizes: &[u64]) -> u64 {
+        let elements = sizes.iter().copied().fold(1u64, u64::saturating_mul);
+        elements.saturating_mul(u64::from(self.bits)).div_ceil(8)
+    }
+
+    /// The bytes of a part on one device. Its layout is that of the value, for fewer blocks: a digit that is split lies
+    /// outside of all blocks, or saves no bytes.
+    #[must_use]
+    pub fn local_bytes(&self, sharding: &Sharding) -> u64 {
+        let sizes = self.sizes.iter().enumerate();
+        if self.notation == Notation::RowMajor {
+            let local: Vec<u64> = sizes.map(|(d, &n)| sharding.local(d, n)).collect();
+            return self.bytes_of(&local);
+        }
+        let blocks = |dim: usize, n: u64| {
+            let here = sharding.pieces().filter(|(_, p)| p.dim == dim);
+            let outside = here.map(|(_, p)| (p.high() / p.stride.max(self.blocks[dim])).max(1));
+            n.div_ceil(outside.product::<u64>().max(1))
+        };
+        let local: Vec<u64> = sizes.map(|(d, &n)| blocks(d, n)).collect();
+        // Strides and digits that are written for all of a value are none of a part, which then has no padding.
+        match Layout::new(self.notation.clone(), &local, self.bits) {
+            Ok(layout) => layout.bytes(),
+            Err(_) => self.bytes_of(&local),
+        }
+    }
 }
 
 /// The shardings of an operation whose loops are split.
@@ -47,11 +115,7 @@ impl Site {
     pub fn of(func: &Func, op: Op, registry: &Registry) -> Site {
         let op_ref = func.op_ref(op);
         let decl = registry.get(&func.ops[op].name);
-        let size = |ty: &&Type| -> Option<(Vec<u64>, u32)> {
-            let tensor = ty.as_tensor()?;
-            let sizes: Option<Vec<u64>> = tensor.dims.iter().map(optc_ir::Dim::fixed).collect();
-            Some((sizes?, tensor.dtype.bits()))
-        };
+        let size = |ty: &&Type| Extents::of(ty);
         let structure = registry.structure(&func.ops[op].name);
         let mut all = op_ref.operands.iter().chain(&op_ref.results);
         Site {
@@ -103,8 +167,8 @@ impl Site {
             ];
             for (maps, sizes, shardings) in sides {
                 for ((map, size), sharding) in maps.iter().zip(sizes).zip(shardings) {
-                    let Some((size, _)) = size else { continue };
-                    let digits = carried(&self.domain, map, size, piece)?;
+                    let Some(size) = size else { continue };
+                    let digits = carried(&self.domain, map, &size.sizes, piece)?;
                     if !digits.is_empty() {
                         let split = Split::over(axis, &digits);
                         *sharding = std::mem::take(sharding).with(split);
@@ -337,18 +401,9 @@ pub fn seconds_of(
         let results = site.results.iter().zip(&divided.results);
         let bytes = operands
             .chain(results)
-            .map(|(size, s)| local_bytes(size.as_ref(), s));
+            .map(|(size, s)| size.as_ref().map_or(0, |size| size.local_bytes(s)));
         let bytes = bytes.fold(0u64, u64::saturating_add);
         let memory = bandwidth.map_or(0.0, |rate| seconds(bytes, rate));
         (work / seconds(divided.parts, 1.0)).max(memory)
     }
-}
-
-/// The bytes on one device of a value with these extents.
-#[must_use]
-pub fn local_bytes(size: Option<&(Vec<u64>, u32)>, sharding: &Sharding) -> u64 {
-    let Some((sizes, bits)) = size else { return 0 };
-    let local = sizes.iter().enumerate().map(|(d, &n)| sharding.local(d, n));
-    let elements = local.fold(1u64, u64::saturating_mul);
-    elements.saturating_mul(u64::from(*bits)).div_ceil(8)
 }

@@ -107,16 +107,6 @@ impl Sharding {
         extent.div_ceil(parts.max(1))
     }
 
-    /// The number of elements on one device; `None` if a size is unknown.
-    #[must_use]
-    pub fn local_elements(&self, ty: &TensorType) -> Option<u64> {
-        let mut all = 1u64;
-        for (dim, size) in ty.dims.iter().enumerate() {
-            all = all.saturating_mul(self.local(dim, size.fixed()?));
-        }
-        Some(all)
-    }
-
     /// The texts of the splits.
     #[must_use]
     pub fn texts(&self, mesh: &Mesh) -> Vec<String> {

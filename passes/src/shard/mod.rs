@@ -55,7 +55,7 @@ pub use report::ShardReport;
 use crate::codes;
 use crate::pass::{Changed, OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
 use crate::view_fold::Proof;
-use optc_check::mesh::{Account, Links, Site, device_memory};
+use optc_check::mesh::{Account, Extents, Links, Site, device_memory};
 use optc_ir::shard::{self, Mesh, Piece, ShardError};
 use optc_ir::{Diagnostic, Module, Value};
 use optc_solver::movement;
@@ -256,9 +256,7 @@ fn within(
     let memory = |chosen: &Chosen| {
         let bytes = |value: Value| {
             let stored = chosen.values.get(&value).cloned().unwrap_or_default();
-            let tensor = given.func.ty(value).as_tensor();
-            let local = tensor.and_then(|t| Some((stored.local_elements(t)?, t.dtype.bits())));
-            local.map_or(0, |(n, bits)| n.saturating_mul(u64::from(bits)).div_ceil(8))
+            Extents::of(given.func.ty(value)).map_or(0, |size| size.local_bytes(&stored))
         };
         device_memory(given.func, given.registry, &bytes)[1]
     };

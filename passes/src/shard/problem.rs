@@ -9,7 +9,7 @@ use super::pins::Pin;
 use super::places::Places;
 use super::states::{Digits, States, states, stored};
 use indexmap::{IndexMap, IndexSet};
-use optc_check::mesh::{Divided, Links, Site, conversion, seconds_of};
+use optc_check::mesh::{Divided, Extents, Links, Site, conversion, seconds_of};
 use optc_ir::shard::{Piece, Sharding};
 use optc_ir::{Func, Registry, Value};
 use optc_solver::{Aim, Asked, Columns, Draft, Solution, Starts, cost, movement};
@@ -165,10 +165,8 @@ impl<'a> Choice<'a> {
 
     /// The bytes of a value on all devices together.
     fn bytes(&self, value: Value) -> u64 {
-        let tensor = self.given.func.ty(value).as_tensor();
-        let elements = tensor.and_then(optc_ir::TensorType::elements).unwrap_or(0);
-        let bits = tensor.map_or(0, |t| u64::from(t.dtype.bits()));
-        elements.saturating_mul(bits).div_ceil(8)
+        let size = Extents::of(self.given.func.ty(value));
+        size.map_or(0, |size| size.bytes())
     }
 
     /// The problem if a byte of a stored value costs this many picoseconds, in 2^20 parts.
@@ -262,7 +260,8 @@ impl<'a> Choice<'a> {
         for (&value, &var) in &self.vars {
             let bytes = self.bytes(value);
             let list = &self.stored[self.values[var - self.ops.len()]];
-            let local = |s: &Sharding| bytes / s.parts().max(1);
+            let size = Extents::of(func.ty(value));
+            let local = |s: &Sharding| size.as_ref().map_or(0, |size| size.local_bytes(s));
             let priced = |n: u64| {
                 u64::try_from((u128::from(n) * u128::from(memory)) >> 20).unwrap_or(u64::MAX)
             };

@@ -107,7 +107,7 @@ fn removal(func: &Func, done: &Done, site: Option<&Site>, mesh: &Mesh) -> String
         true => {
             let size = site.operands[operand]
                 .as_ref()
-                .map_or(0, |(dims, _)| dims[dim]);
+                .map_or(0, |size| size.sizes[dim]);
             format!(
                 "would go if `{}` split another dimension: the operation takes dimension {dim} of {size} elements in no parts like `{}`; an axis of the mesh in two, `{}0:…,{}1:…`, may split two dimensions instead",
                 axis.name,
