@@ -334,4 +334,93 @@ mod tests {
         }
         assert!((100..200).contains(&in_words), "{in_words} of 200 in words");
     }
+
+    /// The addresses of the tables of factors over two variables.
+    fn pairs(written: &Written) -> Vec<usize> {
+        fn all<W: Word>(problem: &Problem<W>) -> Vec<usize> {
+            let pairs = problem.factors.iter().filter(|f| f.vars.len() == 2);
+            pairs.map(|f| f.table.as_ptr().addr()).collect()
+        }
+        match written {
+            Written::Words(problem) => all(problem),
+            Written::Costs(problem) => all(problem),
+        }
+    }
+
+    #[test]
+    fn a_problem_within_lists_of_states_costs_what_the_whole_one_does() {
+        let mut random = numbers();
+        let mut in_words = 0;
+        for round in 0..100 {
+            let n = 1 + random(4);
+            let domains: Vec<usize> = (0..n).map(|_| 1 + random(4)).collect();
+            let largest = if round % 2 == 0 { 1 << 10 } else { 1 << 60 };
+            let mut draft = Draft::over(domains.clone());
+            for var in 0..n {
+                // A table over each variable, and one over it and the next one.
+                let mut entry = |_| match random(5) {
+                    0 => INFEASIBLE,
+                    n => cost(largest / n as u64, n as u64),
+                };
+                let next = domains.get(var + 1).copied();
+                let own: Vec<Cost> = (0..domains[var]).map(&mut entry).collect();
+                let both = (0..domains[var] * next.unwrap_or(0)).map(&mut entry);
+                let both: Vec<Cost> = both.collect();
+                draft.add(&[var], Rc::new(Columns::single(own.into_iter())));
+                if let Some(next) = next {
+                    let kinds = (0..next).collect();
+                    draft.add(&[var, var + 1], Rc::new(Columns::of(both, next, kinds)));
+                }
+            }
+            // A list has some states in any order; two variables may have the same list.
+            let mut lists: Vec<Vec<usize>> = Vec::new();
+            let mut of = Vec::new();
+            for &domain in &domains {
+                let known = lists.iter().position(|l| l.iter().all(|&s| s < domain));
+                let known = known.filter(|_| random(2) == 0);
+                of.push(known.unwrap_or_else(|| {
+                    let some = (0..=random(domain)).map(|_| random(domain));
+                    lists.push(some.collect());
+                    lists.len() - 1
+                }));
+            }
+            let written = draft.written();
+            let left = written.within(&lists, &of);
+            assert_eq!(left.variables(), n);
+            in_words += usize::from(matches!(left, Written::Words(_)));
+            let sizes: Vec<usize> = of.iter().map(|&list| lists[list].len()).collect();
+            for mut number in 0..sizes.iter().product() {
+                let mut own = Vec::new();
+                for &size in &sizes {
+                    own.push(number % size);
+                    number /= size;
+                }
+                let whole = own.iter().zip(&of).map(|(&s, &list)| lists[list][s]);
+                let whole: Vec<usize> = whole.collect();
+                assert_eq!(
+                    left.cost(&own),
+                    written.cost(&whole),
+                    "{own:?} of {lists:?}"
+                );
+            }
+        }
+        assert!((50..100).contains(&in_words), "{in_words} of 100 in words");
+    }
+
+    #[test]
+    fn tables_with_the_same_costs_and_lists_stay_one() {
+        let table = Rc::new(Columns::of(
+            (0..9).map(|n| cost(n, 0)).collect(),
+            3,
+            vec![0, 1, 2],
+        ));
+        let mut draft = Draft::over(vec![3; 4]);
+        for var in 0..3 {
+            draft.add(&[var, var + 1], table.clone());
+        }
+        let lists = [vec![0, 2], vec![1, 2]];
+        let left = draft.written().within(&lists, &[0, 0, 0, 1]);
+        let tables = pairs(&left);
+        assert!(tables[0] == tables[1] && tables[1] != tables[2]);
+    }
 }
