@@ -315,22 +315,45 @@ pub struct Position<'s> {
     pub start: usize,
 }
 
-/// The position of a byte of the source; a byte past the end gives the position of the end.
-#[must_use]
-pub fn position(source: &str, byte: u32) -> Position<'_> {
-    let mut byte = (byte as usize).min(source.len());
-    while !source.is_char_boundary(byte) {
-        byte -= 1;
+/// A source text with the starts of its lines, so that many positions are found quickly.
+#[derive(Clone, Debug)]
+pub struct Lines<'s> {
+    /// The text.
+    pub source: &'s str,
+    starts: Vec<usize>,
+}
+
+impl<'s> Lines<'s> {
+    /// Finds the lines of a text.
+    #[must_use]
+    pub fn new(source: &'s str) -> Lines<'s> {
+        let breaks = source.bytes().enumerate().filter(|&(_, b)| b == b'\n');
+        let starts = std::iter::once(0).chain(breaks.map(|(at, _)| at + 1));
+        Lines {
+            source,
+            starts: starts.collect(),
+        }
     }
-    let (before, after) = source.split_at(byte);
-    let start = before.rfind('\n').map_or(0, |n| n + 1);
-    let end = after.find('\n').map_or(source.len(), |n| byte + n);
-    let text = source.get(start..end).unwrap_or_default();
-    Position {
-        line: before.bytes().filter(|&b| b == b'\n').count() + 1,
-        column: before.get(start..).unwrap_or_default().chars().count() + 1,
-        text: text.strip_suffix('\r').unwrap_or(text),
-        start,
+
+    /// The position of a byte; a byte past the end gives the position of the end.
+    #[must_use]
+    pub fn position(&self, byte: u32) -> Position<'s> {
+        let mut byte = (byte as usize).min(self.source.len());
+        while !self.source.is_char_boundary(byte) {
+            byte -= 1;
+        }
+        let line = self.starts.partition_point(|&start| start <= byte);
+        let start = line.checked_sub(1).map_or(0, |at| self.starts[at]);
+        let next = self.starts.get(line).map(|&next| next - 1);
+        let end = next.unwrap_or(self.source.len());
+        let text = self.source.get(start..end).unwrap_or_default();
+        let before = self.source.get(start..byte).unwrap_or_default();
+        Position {
+            line,
+            column: before.chars().count() + 1,
+            text: text.strip_suffix('\r').unwrap_or(text),
+            start,
+        }
     }
 }
 

@@ -64,7 +64,7 @@ pub use op::{
     Update, ViewDims,
 };
 pub use optc_layout::Digit;
-pub use render::render;
+pub use render::{render, render_in};
 pub use site::Site;
 pub use size::{Size, SizeTable};
 pub use size_flow::{name_arguments, name_sizes, named_sizes};

@@ -1,6 +1,6 @@
 //! Diagnostics as text.
 
-use crate::diag::{Diagnostic, Position, position};
+use crate::diag::{Diagnostic, Lines, Position};
 use crate::span::Span;
 use std::fmt::Write;
 
@@ -16,9 +16,16 @@ const TOGETHER: usize = 3;
 /// a line break.
 #[must_use]
 pub fn render(diag: &Diagnostic, file: &str, source: &str) -> String {
+    render_in(diag, file, &Lines::new(source))
+}
+
+/// As [`render`], for many diagnostics of one source.
+#[must_use]
+pub fn render_in(diag: &Diagnostic, file: &str, lines: &Lines<'_>) -> String {
+    let source = lines.source;
     let mut out = String::new();
     let (word, code, message) = (diag.severity.word(), diag.code, &diag.message);
-    let mut excerpts = excerpts(&diag.labels, source);
+    let mut excerpts = excerpts(&diag.labels, lines);
     match excerpts.first() {
         None => {
             let _ = writeln!(out, "{file}: {word}[{code}]: {message}");
@@ -65,10 +72,10 @@ struct Excerpt<'a> {
 }
 
 /// Groups the places into excerpts; the main place is the first one of the first excerpt.
-fn excerpts<'a>(labels: &'a [(Span, String)], source: &'a str) -> Vec<Excerpt<'a>> {
+fn excerpts<'a>(labels: &'a [(Span, String)], lines: &Lines<'a>) -> Vec<Excerpt<'a>> {
     let mut excerpts: Vec<Excerpt<'_>> = Vec::new();
     for (span, label) in labels {
-        let at = position(source, span.start);
+        let at = lines.position(span.start);
         let near = |excerpt: &&mut Excerpt<'_>| {
             let lines = excerpt.places.iter().map(|p| p.at.line);
             lines

@@ -1,6 +1,6 @@
 //! Every code of the parser and the verifier: a text that is refused with it, and a text that is not.
 
-use optc_ir::diag::{Code, position};
+use optc_ir::diag::{Code, Lines};
 use optc_ir::render;
 use optc_ir::text::parse;
 use optc_ir::verify::{Verified, verify};
@@ -868,8 +868,9 @@ fn rendering_shows_file_line_column_caret_and_notes() {
 ";
     let diags = check(text);
     assert_eq!(render(&diags[0], "dir/case.ir", text), wanted);
-    assert_eq!(position(text, 0).line, 1);
-    assert_eq!(position(text, u32::MAX).line, 3);
+    let lines = Lines::new(text);
+    assert_eq!(lines.position(0).line, 1);
+    assert_eq!(lines.position(u32::MAX).line, 3);
     let plain = Diagnostic::warning(SOME_CODE, "a message").note("a fact");
     assert_eq!(
         render(&plain, "f", ""),

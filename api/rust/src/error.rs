@@ -1,6 +1,7 @@
 //! The error type of the façade: diagnostics, and the source to which they point.
 
 use crate::codes;
+use optc_ir::diag::Lines;
 use optc_ir::{Diagnostic, OpError, Severity};
 use std::any::Any;
 use std::fmt;
@@ -124,16 +125,8 @@ impl Error {
 /// ```
 #[must_use]
 pub fn line_column(source: &str, offset: u32) -> (usize, usize) {
-    let mut end = (offset as usize).min(source.len());
-    while !source.is_char_boundary(end) {
-        end -= 1;
-    }
-    let head = &source[..end];
-    let start = head.rfind('\n').map_or(0, |at| at + 1);
-    (
-        head.matches('\n').count() + 1,
-        head[start..].chars().count() + 1,
-    )
+    let at = Lines::new(source).position(offset);
+    (at.line, at.column)
 }
 
 /// The diagnostic of a panic that was caught in the program of this name.
@@ -160,8 +153,9 @@ pub fn internal_error(program: &str, panic: &(dyn Any + Send)) -> Diagnostic {
 /// Renders diagnostics one after another, each ending with a line break.
 pub(crate) fn render_all(diagnostics: &[Diagnostic], file: &str, source: &str) -> String {
     let mut out = String::new();
+    let lines = Lines::new(source);
     for diag in diagnostics {
-        out.push_str(optc_ir::render(diag, file, source).trim_end());
+        out.push_str(optc_ir::render_in(diag, file, &lines).trim_end());
         out.push('\n');
     }
     out

@@ -6,7 +6,7 @@ use crate::picture::charges;
 use crate::program::Program;
 use optc_check::stats::{CostClass, Stats};
 use optc_check::{Item, Source, items};
-use optc_ir::diag::position;
+use optc_ir::diag::Lines;
 use optc_ir::{Diagnostic, Module, Op, Structure, memory};
 use optc_passes::name_of;
 use optc_passes::view_fold::{Conversion, Proof, Reason};
@@ -250,6 +250,7 @@ impl Answer {
         let ops = module.funcs.iter().enumerate();
         let ops = ops.flat_map(|(number, func)| func.body.iter().map(move |&op| (number, op)));
         let ops: Vec<(usize, Op)> = ops.collect();
+        let lines = Lines::new(program.source());
         let all = program.diagnostics.iter().chain(&self.report().remarks);
         let remark = |diag: &Diagnostic| {
             let of = match diag.code.as_str() {
@@ -262,7 +263,7 @@ impl Answer {
                 }
                 _ => None,
             };
-            said(program, diag, of)
+            said(program, &lines, diag, of)
         };
         all.map(remark).collect()
     }
@@ -313,13 +314,18 @@ fn explain(conversion: &Conversion, cost: &mut Cost) {
     };
 }
 
-fn said(program: &Program, diag: &Diagnostic, of: Option<(usize, Op)>) -> Remark {
+fn said(
+    program: &Program,
+    lines: &Lines<'_>,
+    diag: &Diagnostic,
+    of: Option<(usize, Op)>,
+) -> Remark {
     let placed = program.placed(vec![diag.clone()]).remove(0);
     let place = placed.labels.first().map_or_else(String::new, |(span, _)| {
-        let at = position(program.source(), span.start);
+        let at = lines.position(span.start);
         format!("{}:{}", at.line, at.column)
     });
-    let text = optc_ir::render(&placed, &program.name, program.source());
+    let text = optc_ir::render_in(&placed, &program.name, lines);
     let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
     Remark {
         severity: diag.severity.word(),
