@@ -3,6 +3,7 @@
 mod answers;
 mod certificates;
 mod chains;
+mod devices;
 mod doc_examples;
 mod door;
 mod footprint;

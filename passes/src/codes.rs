@@ -178,6 +178,20 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "no program that causes it is known",
         "this is a defect of optc or of a target file: report it",
     );
+    NO_PART = command(
+        "remark: `per-device` makes no program of one device",
+        &[(
+            "in.ir",
+            r#"module attributes {hbir.mesh = ["model:2"]} {
+  func.func @main(%x: tensor<5xf32> {hbir.shard = []}) -> tensor<5xf32> {
+    %0 = "hbir.relu"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+    return %0 : tensor<5xf32>
+  }
+}"#,
+        )],
+        "optc --pass=per-device --remarks --target=xla in.ir",
+        "the remark has the reason; `--pass=shard,per-device` states the sharding of every value first",
+    );
     NORMALIZE_LAYOUT = command(
         "`normalize-layouts` finds a layout that is no order of digits: tiles with padding, or overlapping strides",
         &[(

@@ -1,5 +1,5 @@
 //! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `elide-copies`, `normalize-layouts`, `shard`, `state-shards`,
-//! `bufferize`, `plan-memory`, and their manager.
+//! `per-device`, `bufferize`, `plan-memory`, and their manager.
 //!
 //! An internal part of `optc`; only the crate `optc` has a stable interface.
 //!
@@ -23,6 +23,7 @@ mod names;
 mod names_of_rules;
 pub mod normalize_layouts;
 pub mod pass;
+pub mod per_device;
 pub mod pipeline;
 pub mod plan_memory;
 mod plans;
@@ -55,6 +56,7 @@ pub fn registry() -> Vec<Arc<dyn Pass>> {
         Arc::new(elide_copies::ElideCopies),
         Arc::new(inline::Inline),
         Arc::new(normalize_layouts::NormalizeLayouts),
+        Arc::new(per_device::PerDevice),
         Arc::new(plan_memory::PlanMemory),
         Arc::new(shard::Shard),
         Arc::new(state_shards::StateShards),

@@ -8,7 +8,9 @@ The models of shard_models.py, each on meshes of 8, 4 x 2 and 2 x 2 x 2 host dev
 - `standard`: JAX with the standard splits of arguments, compiled by XLA;
 - `kept`: the same program as StableHLO with its shardings, folded and written again by optc, compiled by XLA;
 - `chosen`: the program with its standard splits of arguments; optc chooses all others (`--pass=shard`) for links so slow
-  that bytes decide, and writes JAX.
+  that bytes decide, and writes JAX;
+- `kernels`: the same for a TPU's links, with the program of one device planned (`tile-propagate`): its kernels run in
+  interpret mode inside of `shard_map`.
 
 All must give the numbers of one device.  Of each the collectives of XLA's module are counted: their kinds, and the bytes
 that a device sends by the formulas of a ring.  `chosen` must send at most what `standard` sends.  Attention whose heads are
@@ -160,11 +162,12 @@ def slow_links(folder):
     return path
 
 
-def chosen(optc, text, values, folder):
-    """The results of the module of JAX in which optc chose the splits inside of a program, and its collectives."""
-    passes = "--pass=inline,canonicalize,shard"
+def chosen(optc, text, values, folder, more="", target=None):
+    """The results of the module of JAX in which optc chose the splits inside of a program, its collectives, and its
+    text."""
+    passes = "--pass=inline,canonicalize,shard" + more
     path = folder / "chosen.py"
-    path.write_text(optc_of(optc, text, folder, passes, f"--target={slow_links(folder)}", "--emit=jax"))
+    path.write_text(optc_of(optc, text, folder, passes, f"--target={target or slow_links(folder)}", "--emit=jax"))
     spec = importlib.util.spec_from_file_location("chosen", path)
     module = importlib.util.module_from_spec(spec)
     # A module with positions of 64 bits enables them for all of JAX.
@@ -176,7 +179,7 @@ def chosen(optc, text, values, folder):
         with jax.set_mesh(over):
             given = module.place(over, values, *weights)
             built = module.sharded(over).lower(*given).compile()
-            return jax.tree.leaves(module.whole(built(*given))), collectives(built.as_text())
+            return jax.tree.leaves(module.whole(built(*given))), collectives(built.as_text()), path.read_text()
     finally:
         jax.config.update("jax_enable_x64", wide)
 
@@ -219,7 +222,7 @@ def check_parts(optc, label, axes, folder):
     for name, function, values, splits, result in shard_models.parts(axes, label):
         one = jax.tree.leaves(jax.jit(function)(*values))
         _, known, text = standard(function, values, mesh, splits, result)
-        found, own = chosen(optc, text, values, folder)
+        found, own, _ = chosen(optc, text, values, folder)
         print(f"{name:17} {label:6} standard {dict(known)}  chosen {dict(own)}", flush=True)
         why = difference(found, one)
         if own:
@@ -239,10 +242,15 @@ def check(optc, name, axes, folder):
     written = optc_of(optc, text, folder, "--pass=default", "--target=xla", "--emit=stablehlo")
     found, kept = run_text(written, values, mesh, splits)
     failures.append(("kept", difference(found, one)))
-    found, own = chosen(optc, text, values, folder)
+    found, own, _ = chosen(optc, text, values, folder)
     failures.append(("chosen", difference(found, one)))
+    found, _, written = chosen(optc, text, values, folder, ",tile-propagate", "tpu")
+    kernels = written.partition("\ndef part(")[2].count("pl.pallas_call(")
+    failures.append(("kernels", difference(found, one)))
+    if kernels == 0 or "has no kernel" in written:
+        failures.append(("kernels", f"found {kernels} kernels of one device, wanted one for each group"))
     sent = [f"{way} {bytes.total()} {dict(bytes)}" for way, bytes in (("standard", known), ("kept", kept), ("chosen", own))]
-    print(f"{name:12} {label:6} {'  '.join(sent)}", flush=True)
+    print(f"{name:12} {label:6} {'  '.join(sent)}  {kernels} kernels", flush=True)
     failures = [f"{name} on {label}, {way}: {why}" for way, why in failures if why]
     if known.total() < own.total():
         failures.append(f"{name} on {label}, chosen: found {own.total()} bytes, wanted at most {known.total()}")

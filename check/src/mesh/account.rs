@@ -66,6 +66,10 @@ impl Account {
         let links = Links::of(&mesh, target)?;
         let mut account = Account::default();
         for (number, func) in module.funcs.iter().enumerate() {
+            // The program of one device is another form of the whole one.
+            if func.attrs.get(shard::PART_OF).is_some() {
+                continue;
+            }
             let counter = Counter {
                 func,
                 number,

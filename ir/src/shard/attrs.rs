@@ -18,6 +18,17 @@ pub const SHARD: &str = "shard";
 pub const TAKE: &str = "take";
 /// The attribute of an argument or a result of a function with its sharding.
 pub const PORT_SHARD: &str = "hbir.shard";
+/// The attribute of a function with the name of the one of which it is the program of one device.
+pub const PART_OF: &str = "hbir.part_of";
+/// The attribute of a function that has no program of one device: the reason.
+pub const NO_PART: &str = "hbir.no_part";
+
+/// The program of one device of a function of the module.
+#[must_use]
+pub fn part<'m>(module: &'m Module, of: &Func) -> Option<&'m Func> {
+    let whole = |func: &&Func| func.attrs.str(PART_OF) == Some(&*of.name);
+    module.funcs.iter().find(whole)
+}
 
 /// The mesh of a module; `None` if it states none.
 ///
@@ -63,14 +74,18 @@ fn syntax(name: &str, wanted: &str) -> ShardError {
     ShardError::new(codes::SHARD_SYNTAX, message).hint(format!("write `{name} = [\"data@d0\"]`"))
 }
 
-fn sharding(attr: &Attr, name: &str, mesh: &Mesh) -> Result<Sharding, ShardError> {
+/// The sharding that an attribute of this name holds.
+///
+/// # Errors
+/// It is no list of splits.
+pub fn read(attr: &Attr, name: &str, mesh: &Mesh) -> Result<Sharding, ShardError> {
     let texts = strings(attr).ok_or_else(|| syntax(name, "a list of texts, one a split"))?;
     Sharding::parse(texts, mesh)
 }
 
 fn port(attrs: &AttrDict, mesh: &Mesh) -> Result<Option<Sharding>, ShardError> {
     let attr = attrs.get(PORT_SHARD);
-    attr.map(|a| sharding(a, PORT_SHARD, mesh)).transpose()
+    attr.map(|a| read(a, PORT_SHARD, mesh)).transpose()
 }
 
 /// The sharding of an argument of a function; `None` if it states none.
@@ -106,12 +121,12 @@ pub fn stored(func: &Func, value: Value, mesh: &Mesh) -> Result<Option<Sharding>
                 return Ok(None);
             };
             if data.results.len() == 1 {
-                return sharding(attr, SHARD, mesh).map(Some);
+                return read(attr, SHARD, mesh).map(Some);
             }
             let wanted = "a list of shardings, one a result";
             let lists = attr.as_array().filter(|a| a.len() == data.results.len());
             let list = lists.ok_or_else(|| syntax(SHARD, wanted))?;
-            sharding(&list[index], SHARD, mesh).map(Some)
+            read(&list[index], SHARD, mesh).map(Some)
         }
     }
 }
@@ -127,7 +142,7 @@ pub fn take(func: &Func, op: Op, mesh: &Mesh) -> Result<Option<Vec<Sharding>>, S
     };
     let lists = attr.as_array().filter(|a| a.len() == data.operands.len());
     let lists = lists.ok_or_else(|| syntax(TAKE, "a list of shardings, one an operand"))?;
-    let each = lists.iter().map(|list| sharding(list, TAKE, mesh));
+    let each = lists.iter().map(|list| read(list, TAKE, mesh));
     each.collect::<Result<_, _>>().map(Some)
 }
 

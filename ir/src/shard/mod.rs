@@ -14,6 +14,7 @@
 //! - `shard` of an operation is the sharding of its result as it is stored; with several results it is a list of lists.
 //! - `take` of an operation has the sharding of each operand as the operation reads it. An operation without it reads
 //!   its operands as they are stored. A difference is a collective before the operation.
+//! - The program of one device is a function of its own, which names the whole one in `hbir.part_of`.
 
 mod attrs;
 mod error;
@@ -22,8 +23,8 @@ mod sharding;
 mod split;
 
 pub use attrs::{
-    MESH, PORT_SHARD, SHARD, TAKE, argument, attr, check, mesh, result, set_argument, set_result,
-    set_take, set_value, stored, take,
+    MESH, NO_PART, PART_OF, PORT_SHARD, SHARD, TAKE, argument, attr, check, mesh, part, read,
+    result, set_argument, set_result, set_take, set_value, stored, take,
 };
 pub use error::ShardError;
 pub use mesh::{Mesh, MeshAxis};

@@ -39,8 +39,6 @@ pub fn emit(
     style.precision = target.precision;
     let mesh = shard::mesh(module).ok().flatten();
     let links = mesh.and_then(|mesh| Links::of(&mesh, target).ok());
-    // Kernels are of whole values.
-    let links = links.filter(|_| !module.funcs.iter().any(has_plan));
     python(module, registry, style, links.as_ref())
 }
 

@@ -85,17 +85,32 @@ const LAST: &str = "normalize-layouts";
 /// dimensions that they were chosen for.
 const SHARD: [&str; 2] = ["shard", "state-shards"];
 
+/// The pass that makes the program of one device of a mesh, and the pass that plans kernels, also of that program.
+const PART: &str = "per-device";
+const PLAN: &str = "tile-propagate";
+
 /// Appends the pass that removes layouts to a pipeline whose output is written without layouts, and before it the pass
-/// that states splits, if they are chosen and the format can say them.
+/// that states splits, if they are chosen and the format can say them. JAX gets the program of one device too. Both come
+/// before kernels are planned, as they add operations.
 pub(crate) fn finish(
     compiler: &Compiler,
     emit: Emit,
     stages: &mut Vec<Stage>,
 ) -> Result<(), Failure> {
-    let has = |name: &str| stages.iter().any(|stage| stage.pass.info().name == name);
-    if matches!(emit, Emit::Jax | Emit::StableHlo) && has(SHARD[0]) && !has(SHARD[1]) {
-        let end = stages.len() - usize::from(ends_without_layouts(stages));
-        stages.splice(end..end, compiler.pipeline(SHARD[1])?);
+    let at = |stages: &[Stage], name| stages.iter().position(|s| s.pass.info().name == name);
+    let [chooses, states] = SHARD.map(|name| at(stages, name).is_some());
+    let has_part = at(stages, PART).is_some();
+    let mut before_plan = |name: &str| -> Result<(), Failure> {
+        let last = stages.len() - usize::from(ends_without_layouts(stages));
+        let end = at(stages, PLAN).unwrap_or(last);
+        stages.splice(end..end, compiler.pipeline(name)?);
+        Ok(())
+    };
+    if matches!(emit, Emit::Jax | Emit::StableHlo) && chooses && !states {
+        before_plan(SHARD[1])?;
+    }
+    if emit == Emit::Jax && !has_part {
+        before_plan(PART)?;
     }
     let without_layouts = matches!(emit, Emit::Onnx | Emit::StableHlo);
     if without_layouts && !ends_without_layouts(stages) {

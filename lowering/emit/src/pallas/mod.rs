@@ -40,11 +40,11 @@ use group::{Kernel, kernel};
 use helpers::HELPERS;
 use optc_check::mesh::Links;
 use optc_ir::entity::EntityId;
+use optc_ir::shard;
 use optc_ir::{DType, Diagnostic, Func, Module, Op, Operation, Registry, Structure, Value};
 use optc_ops::{DequantizeBlocks, GridSample, MaxPoolIndices, Opaque, Recurrent};
 use optc_target::Target;
 use optc_tile::{Schedule, Unit};
-use part::part;
 use shards::{Shards, constraint};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -96,18 +96,29 @@ pub(crate) fn python(
         functions: Rc::new(names.clone()),
         names,
         shards,
+        links: links.cloned(),
         style,
         ..Parts::default()
     };
+    let whole = &module.funcs[entry];
     let mut texts = Vec::with_capacity(module.funcs.len());
     for func in &module.funcs {
-        texts.push(function(func, registry, &functions, &mut parts)?);
+        if func.attrs.get(shard::PART_OF).is_none() {
+            let writer = Function::new(func, registry, &functions, &parts);
+            let name = &functions[&*func.name];
+            texts.push(writer.written(name, &mut parts, None)?);
+        }
     }
-    if let Some(links) = links {
-        let func = &module.funcs[entry];
-        parts.part = Some(part(func, registry, &functions, &mut parts, links)?);
+    if parts.shards.is_some() && links.is_some() {
+        let why = whole.attrs.str(shard::NO_PART);
+        parts.part = why.map(|why| Err(why.to_owned()));
+        if let Some(func) = shard::part(module, whole) {
+            let writer = Function::new(func, registry, &functions, &parts);
+            let text = writer.written("part", &mut parts, Some(whole))?;
+            parts.part = Some(Ok(text));
+        }
     }
-    Ok(parts.text(&module.funcs[entry], &texts))
+    Ok(parts.text(whole, &texts))
 }
 
 impl Parts {
@@ -185,39 +196,58 @@ def _weights(name, offset, length, dtype, shape):
     return jnp.asarray(np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape))
 "#;
 
-fn function(
-    func: &Func,
-    registry: &Registry,
-    functions: &BTreeMap<&str, String>,
-    parts: &mut Parts,
-) -> Result<String, Box<Diagnostic>> {
-    for value in func.values.ids() {
-        let wide = |d: DType| d.complex_part().unwrap_or(d).bits() == 64;
-        parts.wide |= func.ty(value).as_tensor().is_some_and(|t| wide(t.dtype));
+impl<'a> Function<'a> {
+    fn new(
+        func: &'a Func,
+        registry: &'a Registry,
+        functions: &'a BTreeMap<&'a str, String>,
+        parts: &Parts,
+    ) -> Function<'a> {
+        Function {
+            func,
+            registry,
+            functions,
+            names: value_names(func, &parts.functions),
+            lines: Vec::new(),
+        }
     }
-    let schedule = plan_of(func, registry)?;
-    let names = value_names(func, &parts.functions);
-    let mut writer = Function {
-        func,
-        registry,
-        functions,
-        names,
-        lines: Vec::new(),
-    };
-    writer.body(schedule.as_ref(), parts)?;
-    let name = &functions[&*func.name];
-    let args: Vec<&str> = func.args.iter().map(|&v| writer.name(v)).collect();
-    let results: Vec<&str> = func.results.iter().map(|&v| writer.name(v)).collect();
-    let given = |option: &str| match option {
-        "interpret" => "interpret=jax.default_backend() == \"cpu\"".to_owned(),
-        other => other.to_owned(),
-    };
-    let options: Vec<String> = parts.style.options().into_iter().map(given).collect();
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    Ok(definition(name, &args, &options, &writer.lines, &results))
-}
 
-impl Function<'_> {
+    /// The function of this name. `whole` is the function of which it is the program of one device.
+    fn written(
+        mut self,
+        name: &str,
+        parts: &mut Parts,
+        whole: Option<&Func>,
+    ) -> Result<String, Box<Diagnostic>> {
+        let func = self.func;
+        for value in func.values.ids() {
+            let wide = |d: DType| d.complex_part().unwrap_or(d).bits() == 64;
+            parts.wide |= func.ty(value).as_tensor().is_some_and(|t| wide(t.dtype));
+        }
+        let schedule = plan_of(func, self.registry)?;
+        if let Some(whole) = whole {
+            self.arguments(whole, parts)?;
+        }
+        self.body(schedule.as_ref(), parts)?;
+        let results = match whole {
+            Some(whole) => self.results(whole, parts)?,
+            None => func
+                .results
+                .iter()
+                .map(|&v| self.name(v).to_owned())
+                .collect(),
+        };
+        let args: Vec<&str> = func.args.iter().map(|&v| self.name(v)).collect();
+        let results: Vec<&str> = results.iter().map(String::as_str).collect();
+        let given = |option: &str| match option {
+            "interpret" => "interpret=jax.default_backend() == \"cpu\"".to_owned(),
+            other => other.to_owned(),
+        };
+        let options: Vec<String> = parts.style.options().into_iter().map(given).collect();
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        Ok(definition(name, &args, &options, &self.lines, &results))
+    }
+
     /// Writes operations and groups in topological order.
     fn body(
         &mut self,
@@ -330,6 +360,10 @@ impl Function<'_> {
         if let Some((shards, splits)) = stated {
             let args = [args, shards.split(&splits)].concat().join(", ");
             self.lines.push(format!("{} = _shard({args})", results[0]));
+            return Ok(());
+        }
+        if let Some(text) = self.collective(op, &args, parts)? {
+            self.lines.push(format!("{} = {text}", results[0]));
             return Ok(());
         }
         let texts = self.texts(op, &args, parts)?;

@@ -4,14 +4,38 @@
 //! each of 4 elements that are neighbours on a device.
 
 use super::shards::Shards;
+use super::whole::Parts;
 use super::words::tuple;
-use optc_check::mesh::{Kind, Step};
+use optc_check::mesh::{Kind, Step, steps};
 use optc_ir::Partial;
-use optc_ir::shard::{Held, Piece, Sharding};
+use optc_ir::shard::{Held, Piece, Sharding, Split};
 use std::collections::BTreeSet;
 
+/// The value in another sharding; `None` if no collectives of `lax` do that.
+///
+/// A whole value is one of a partial sum where all devices but the first have zeros.
+pub(super) fn converted(
+    mut text: String,
+    from: &Sharding,
+    to: &Sharding,
+    parts: &mut Parts,
+) -> Option<String> {
+    let shards = parts.shards.clone()?;
+    let partial = |s: &&Split| matches!(s.held, Held::Partial(Partial::Add));
+    let sums: Vec<usize> = to.splits().iter().filter(partial).map(|s| s.axis).collect();
+    if !sums.is_empty() {
+        let whole = sums.iter().fold(to.clone(), |all, &axis| all.without(axis));
+        parts.helpers.insert("_once");
+        return (whole == *from).then(|| format!("_once({text}, {})", shards.names(&sums)));
+    }
+    for made in steps(from, to, parts.links.as_ref()?)? {
+        text = step(&text, &made, &shards, &mut parts.helpers)?;
+    }
+    Some(text)
+}
+
 /// The value after a step of a conversion; `None` for partial results that are not combined by `lax`.
-pub(super) fn step(
+fn step(
     x: &str,
     step: &Step,
     shards: &Shards,

@@ -7,6 +7,7 @@ use super::shards::Shards;
 use super::words::{Names, dtype, element, quoted, tuple};
 use crate::codes;
 use crate::python::call;
+use optc_check::mesh::Links;
 use optc_ir::entity::EntityId;
 use optc_ir::{
     Attr, Diagnostic, Func, Op, OpRef, Operation, Registry, Structure, Tensor, Type, Value,
@@ -88,6 +89,8 @@ pub(super) struct Parts {
     pub(super) keys: Names,
     /// The mesh, if splits over one are written.
     pub(super) shards: Option<Rc<Shards>>,
+    /// The links of its axes.
+    pub(super) links: Option<Links>,
     /// The splits of weights by their keys.
     pub(super) splits: Vec<(String, String)>,
     /// The key of each text that reads a weight, and the split of the weight.
