@@ -141,3 +141,25 @@ fn a_program_without_a_part_says_why() {
     let why = "# There is no program of one device: a reason.";
     assert!(text.contains(why), "{text}");
 }
+
+/// A weight comes as the part in which it is stored. Parts of it that an operation reads are taken of that.
+#[test]
+fn weights_come_in_the_sharding_in_which_they_are_stored() {
+    let written = |stored: &str| {
+        let text = format!(
+            r#"
+  func.func @main(%x: tensor<8x16xf32> {{hbir.shard = []}}) -> tensor<8x16xf32> {{
+    return %x : tensor<8x16xf32>
+  }}
+  func.func @main_part(%x: tensor<8x16xf32>) -> tensor<2x16xf32> attributes {{hbir.part_of = "main"}} {{
+    %0 = "hbir.constant"() <{{data = #hbir.external<"w.bin", 0, 512>}}> {{shard = [{stored}]}} : () -> tensor<8x16xf32>
+    %1 = "hbir.opaque"(%0) <{{domain = "mesh", effect = "pure", from = [], kind = "reshard", to = ["c@d0/2"]}}> : (tensor<8x16xf32>) -> tensor<2x16xf32>
+    return %1 : tensor<2x16xf32>
+  }}
+"#
+        );
+        lines(&by_parts(&text))[1].to_owned()
+    };
+    assert_eq!(written(""), r#"v1 = _take(v0, "c", ((0, 2, 4),))"#);
+    assert_eq!(written(r#""c@d0/2""#), "v1 = v0");
+}

@@ -114,7 +114,8 @@ impl Function<'_> {
         };
         let data = &func.ops[op];
         let (text, whole) = (text.clone(), data.operands[0]);
-        let made = match self.is_placed(whole, parts) {
+        let stored = parts.sharding(|mesh| shard::stored(func, whole, mesh));
+        let made = match to == stored && self.is_placed(whole, parts) {
             true => {
                 let local = (&to, self.shape(data.results[0]));
                 Function::entered(text, (func, whole), local, parts)
