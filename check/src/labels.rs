@@ -2,7 +2,7 @@
 
 use crate::ports::{of_floats, ports, some_size};
 use optc_ir::{Freedom, FreedomClass, Func, Op, Role};
-use optc_ops::multiplies_dequantized;
+use optc_ops::Dequantized;
 use optc_target::{PortRole, When};
 
 pub(crate) fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
@@ -15,7 +15,12 @@ pub(crate) fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
 }
 
 /// Returns whether an operation is one of those that an alternative or a price is for.
-pub(crate) fn is_of(func: &Func, op: Op, freedom: &Freedom, when: Option<When>) -> bool {
+pub(crate) fn is_of(
+    (func, dequantized): (&Func, &Dequantized),
+    op: Op,
+    freedom: &Freedom,
+    when: Option<When>,
+) -> bool {
     let pointwise = || pointwise_groups(func, op, freedom).is_some();
     match when {
         None | Some(When::Untiled) => true,
@@ -24,7 +29,7 @@ pub(crate) fn is_of(func: &Func, op: Op, freedom: &Freedom, when: Option<When>) 
         Some(When::Mixing) => !freedom.is_depthwise(),
         Some(When::Patches) => reads_once(func, op, freedom) && !pointwise(),
         Some(When::Floats) => of_floats(func, op),
-        Some(When::Unquantized) => of_floats(func, op) && !multiplies_dequantized(func, op),
+        Some(When::Unquantized) => of_floats(func, op) && !dequantized.multiplied_by(func, op),
         Some(When::Matrices) => is_of_matrices(func, op, freedom),
     }
 }

@@ -8,6 +8,7 @@ use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::{Dim, FreedomClass, Func, Op, Part, Registry, StandIns, Structure, Value, ValueDef};
 use optc_layout::{Layout, Pick, Spread, Stride};
+use optc_ops::Dequantized;
 use optc_target::Target;
 use std::rc::Rc;
 
@@ -27,6 +28,7 @@ pub struct Site<'a> {
     /// True if some user wants the value's buffer to itself.
     whole: SideTable<Value, bool>,
     known: SideTable<Value, bool>,
+    dequantized: Dequantized,
     layouts: SideTable<Value, Option<Rc<Layout>>>,
     parts: SideTable<Op, Rc<[Part]>>,
     /// The root that a result is a part of, by a split or a similar operation.
@@ -53,6 +55,7 @@ impl<'a> Site<'a> {
             uses: SideTable::new(Vec::new()),
             whole: SideTable::new(false),
             known: known_values(func, registry, effects),
+            dequantized: Dequantized::of(func, registry),
             layouts: SideTable::new(None),
             parts: SideTable::new(Rc::from([])),
             parents: SideTable::new(None),
@@ -160,6 +163,12 @@ impl<'a> Site<'a> {
     #[must_use]
     pub fn is_known(&self, value: Value) -> bool {
         self.known[value]
+    }
+
+    /// The values that are integers scaled to floats.
+    #[must_use]
+    pub fn dequantized(&self) -> &Dequantized {
+        &self.dequantized
     }
 
     /// The layout of a value; a stand-in replaces each size that has only a name.

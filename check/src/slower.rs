@@ -6,11 +6,12 @@ use crate::labels::{is_of, labels_of, role};
 use crate::ports::{ports, some_layout};
 use optc_ir::size::SizeTable;
 use optc_ir::{Freedom, FreedomClass, Func, Op};
+use optc_ops::Dequantized;
 use optc_target::Row;
 
 /// The sum of the prices that the row states for the ports, at these sizes.
 pub(crate) fn price(
-    func: &Func,
+    (func, dequantized): (&Func, &Dequantized),
     op: Op,
     freedom: &Freedom,
     row: &Row,
@@ -23,7 +24,7 @@ pub(crate) fn price(
     let values = ports(func, op);
     let n_operands = freedom.operands.len();
     for slower in &row.slower {
-        let taken = is_of(func, op, freedom, slower.when);
+        let taken = is_of((func, dequantized), op, freedom, slower.when);
         let price = slower.price();
         let port = price.port.index(n_operands);
         let Some(&value) = values.get(port).filter(|_| taken) else {

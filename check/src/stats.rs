@@ -17,7 +17,7 @@ use optc_ir::{
     Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Operation, Registry, Structure, TensorType,
     Traffic, Type, Value, named_sizes, unbound_sizes,
 };
-use optc_ops::{LayoutConvert, Reshape, Transpose, View};
+use optc_ops::{Dequantized, LayoutConvert, Reshape, Transpose, View};
 use optc_target::Target;
 use std::sync::Arc;
 
@@ -235,9 +235,11 @@ pub(crate) fn prices(
     for (index, func) in module.funcs.iter().enumerate() {
         let live = live_ops(func, &effects);
         let known = known_values(func, registry, &effects);
+        let dequantized = Dequantized::of(func, registry);
         for &op in func.body.iter().filter(|&&op| live[op]) {
             if !func.ops[op].results.iter().all(|&v| known[v]) {
-                found.push(((index, op), verdicts.price(func, op, sizes)));
+                let price = verdicts.price((func, &dequantized), op, sizes);
+                found.push(((index, op), price));
             }
         }
     }

@@ -23,6 +23,7 @@ use optc_ir::{
     StandIns, Structure, Type, Value, is_over_axes, laid_port,
 };
 use optc_layout::{Layout, Mode};
+use optc_ops::Dequantized;
 use optc_target::{Alternative, PortRole, Row, Target, When};
 use std::sync::Arc;
 
@@ -39,13 +40,14 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
     }
     for func in &module.funcs {
         let tiled = lies_in_tiles(func, target);
+        let dequantized = Dequantized::of(func, registry);
         for &op in &func.body {
             let callee = func
                 .callee(op)
                 .and_then(|name| functions.get(name).copied());
             let checked = match callee {
                 Some(callee) => check_call(func, op, callee),
-                None => verdicts.check(func, op, tiled),
+                None => verdicts.check((func, &dequantized), op, tiled),
             };
             if let Err(reason) = checked {
                 let data = &func.ops[op];
@@ -210,7 +212,12 @@ impl<'a> Verdicts<'a> {
 
     /// The cost of an operation by itself, at these sizes: the least price of an alternative that takes its layouts; 0
     /// if none does.
-    pub(crate) fn price(&mut self, func: &Func, op: Op, sizes: &SizeTable) -> Amount {
+    pub(crate) fn price(
+        &mut self,
+        (func, dequantized): (&Func, &Dequantized),
+        op: Op,
+        sizes: &SizeTable,
+    ) -> Amount {
         let decl = self.registry.get(&func.ops[op].name);
         let Some(decl) = decl.filter(|_| !runs_functions(func, op)) else {
             return Amount::default();
@@ -231,7 +238,7 @@ impl<'a> Verdicts<'a> {
             }
             true => Amount::default(),
             false => {
-                let mut price = slower::price(func, op, &freedom, row, sizes);
+                let mut price = slower::price((func, dequantized), op, &freedom, row, sizes);
                 if freedom.class == FreedomClass::Ordered {
                     price.add(&ends::price(func, op, &freedom, row, sizes), sizes);
                 }
@@ -240,7 +247,12 @@ impl<'a> Verdicts<'a> {
         }
     }
 
-    fn check(&mut self, func: &Func, op: Op, tiled: bool) -> Result<(), String> {
+    fn check(
+        &mut self,
+        (func, dequantized): (&Func, &Dequantized),
+        op: Op,
+        tiled: bool,
+    ) -> Result<(), String> {
         let data = &func.ops[op];
         let op_ref = func.op_ref(op);
         // No target decides about the values that an operation hands to its functions.
@@ -271,7 +283,7 @@ impl<'a> Verdicts<'a> {
         let row = row.filter(|_| freedom.class != FreedomClass::Barrier);
         let alternatives = row.into_iter().flat_map(by_order);
         let mut refused = None;
-        for a in alternatives.filter(|a| is_for(func, op, &freedom, a)) {
+        for a in alternatives.filter(|a| is_for((func, dequantized), op, &freedom, a)) {
             match self.takes(func, op, (decl, &freedom), a) {
                 Ok(()) => return Ok(()),
                 Err(why) => refused = refused.or(Some(why)),
@@ -315,8 +327,13 @@ impl<'a> Verdicts<'a> {
 }
 
 /// Returns whether an alternative is for an operation, where nothing lies in tiles.
-fn is_for(func: &Func, op: Op, freedom: &Freedom, a: &Alternative) -> bool {
-    let when = is_of(func, op, freedom, a.when);
+fn is_for(
+    (func, dequantized): (&Func, &Dequantized),
+    op: Op,
+    freedom: &Freedom,
+    a: &Alternative,
+) -> bool {
+    let when = is_of((func, dequantized), op, freedom, a.when);
     let first = ports(func, op)
         .first()
         .and_then(|&v| func.ty(v).as_tensor());

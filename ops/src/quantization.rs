@@ -2,43 +2,7 @@
 //! index along an axis.
 
 use crate::prelude::*;
-use crate::{
-    Dequantize, DequantizeBlocks, Flatten, LayoutConvert, Reshape, Squeeze, Transpose, Unsqueeze,
-    View,
-};
 use optc_ir::op::AxisOf;
-use optc_ir::{Func, Op, Value};
-
-/// Operations that give the elements of their operand in another order or shape.
-const MOVES: [&str; 7] = [
-    Flatten::NAME,
-    LayoutConvert::NAME,
-    Reshape::NAME,
-    Squeeze::NAME,
-    Transpose::NAME,
-    Unsqueeze::NAME,
-    View::NAME,
-];
-
-/// Returns whether the first two operands of an operation are integers that were scaled to floats. Runtimes compute
-/// such a product on the integers.
-#[must_use]
-pub fn multiplies_dequantized(func: &Func, op: Op) -> bool {
-    let dequantized = |&value: &Value| {
-        let mut value = value;
-        while let Some(def) = func.def_op(value) {
-            let data = &func.ops[def];
-            match (&*data.name, data.operands.first()) {
-                (Dequantize::NAME | DequantizeBlocks::NAME, _) => return true,
-                (name, Some(&from)) if MOVES.contains(&name) => value = from,
-                _ => return false,
-            }
-        }
-        false
-    };
-    let operands = &func.ops[op].operands;
-    1 < operands.len() && operands.iter().take(2).all(dequantized)
-}
 
 /// The axis along which parameters change; `None` if every parameter is a scalar.
 pub(crate) fn parameter_axis(op: &OpRef<'_>, axis: i64) -> Result<Option<usize>, OpError> {

@@ -4,6 +4,7 @@ mod analysis;
 mod axes;
 mod build;
 mod compositions;
+mod dequantized;
 mod diagnostics;
 mod element_types;
 mod max_pool_indices;

@@ -43,7 +43,7 @@ impl<'t> Access<'t> {
         let shape = |l: &Option<&Layout>| l.map_or_else(Vec::new, |l| l.shape().to_vec());
         let bits = |l: &Option<&Layout>| l.map_or(0, |l| l.elem_bits());
         let signature = Signature::new(
-            (family, Elements::of(site.func, op)),
+            (family, Elements::of(site.func, op, site.dequantized())),
             decl.freedom(&op_ref),
             layouts.iter().map(shape).collect(),
             layouts.iter().map(bits).collect(),

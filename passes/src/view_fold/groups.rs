@@ -27,6 +27,7 @@ use optc_ir::{
     Type, Value,
 };
 use optc_layout::{Notation, ViewMap};
+use optc_ops::Dequantized;
 use std::sync::Arc;
 
 entity_id! {
@@ -291,6 +292,7 @@ pub(crate) fn build(
         called: functions.is_called(&func.name),
         functions,
         aliased: shared_ports(func).collect(),
+        dequantized: Dequantized::of(func, &cx.registry),
         cx,
         layouts,
         signatures,
@@ -322,6 +324,7 @@ struct Builder<'a> {
     functions: &'a Functions<'a>,
     /// Arguments and results that share memory: they keep the layouts that they declare.
     aliased: FastSet<Value>,
+    dequantized: Dequantized,
     cx: &'a PassContext,
     layouts: &'a mut Layouts,
     signatures: &'a mut Signatures,
@@ -691,7 +694,7 @@ impl Builder<'_> {
         };
         let declared = self.declared(op, &shapes, &bits)?;
         let mut signature = Signature::new(
-            (family, Elements::of(self.func, op)),
+            (family, Elements::of(self.func, op, &self.dequantized)),
             freedom,
             shapes,
             bits,

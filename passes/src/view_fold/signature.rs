@@ -14,7 +14,7 @@ use super::rows::OrderRule;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Func, Op, Role};
 use optc_layout::{Mode, Pick};
-use optc_ops::multiplies_dequantized;
+use optc_ops::Dequantized;
 use optc_target::{Alternative, PortRole, Price, Row, Slower, Target, When};
 
 entity_id! {
@@ -34,13 +34,13 @@ pub(crate) enum Elements {
 }
 
 impl Elements {
-    pub(crate) fn of(func: &Func, op: Op) -> Elements {
+    pub(crate) fn of(func: &Func, op: Op, dequantized: &Dequantized) -> Elements {
         let data = &func.ops[op];
         let first = data.operands.iter().chain(&data.results).next();
         match first.and_then(|&v| func.ty(v).as_tensor()) {
             Some(ty) if !ty.dtype.is_float() => Elements::Others,
             None => Elements::Others,
-            Some(_) if multiplies_dequantized(func, op) => Elements::Dequantized,
+            Some(_) if dequantized.multiplied_by(func, op) => Elements::Dequantized,
             Some(_) => Elements::Floats,
         }
     }

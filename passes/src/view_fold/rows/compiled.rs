@@ -8,6 +8,7 @@ use super::{accepts_layout, default_layout};
 use optc_ir::size::SizeTable;
 use optc_ir::{Freedom, FreedomClass, Func, Op, Registry, StandIns, Value};
 use optc_layout::Layout;
+use optc_ops::Dequantized;
 use optc_target::Target;
 use std::sync::Arc;
 
@@ -39,7 +40,10 @@ impl Compiled {
         let ports = (shapes, bits, data.operands.len());
         let (shapes, bits, n) = ports;
         let mut signature = Signature::new(
-            (family, Elements::of(func, op)),
+            (
+                family,
+                Elements::of(func, op, &Dequantized::of(func, registry)),
+            ),
             freedom,
             shapes,
             bits,
