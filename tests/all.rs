@@ -10,6 +10,7 @@ mod footprint;
 mod groups;
 mod inline;
 mod integers;
+mod kept_graphs;
 mod left;
 mod memory;
 mod models;

@@ -1,7 +1,8 @@
 //! Models that are read, written and read again: the same function, with the same operators.
 
 use optc::interp::{
-    EquivalenceOptions, FallbackSource, Fill, FolderSource, MemorySource, RandomSource, equivalent,
+    EquivalenceOptions, FallbackSource, Fill, FolderSource, MemorySource, NotEquivalent,
+    RandomSource, equivalent,
 };
 use optc::onnx::{Options, Whole, emit};
 use optc::{Attr, Compiler, Format, Program, Structure, find_target};
@@ -22,7 +23,7 @@ fn models() -> Vec<PathBuf> {
 }
 
 /// Writes the model of a program, and reads it again.
-fn written(compiler: &Compiler, program: &Program, fused: bool) -> (Vec<u8>, Program) {
+pub(crate) fn written(compiler: &Compiler, program: &Program, fused: bool) -> (Vec<u8>, Program) {
     let source = FolderSource::new(program.folder.clone());
     let data = |file: &str, offset, length, dtype| {
         use optc::interp::DataSource as _;
@@ -58,8 +59,13 @@ fn weights(program: &Program) -> FallbackSource<FolderSource, RandomSource> {
     }
 }
 
-#[track_caller]
-fn check_same(compiler: &Compiler, original: &Program, bytes: Vec<u8>, again: &Program) {
+/// Compares a program with the one that was read from these bytes.
+pub(crate) fn compared(
+    compiler: &Compiler,
+    original: &Program,
+    bytes: Vec<u8>,
+    again: &Program,
+) -> Result<(), NotEquivalent> {
     let mut here = MemorySource::default();
     here.files.insert("written.onnx".to_owned(), bytes);
     let data = FallbackSource {
@@ -71,17 +77,23 @@ fn check_same(compiler: &Compiler, original: &Program, bytes: Vec<u8>, again: &P
         seeds: vec![0],
         edges: vec![Fill::Unique(0)],
         naive: false,
+        uninterpreted: true,
         ..EquivalenceOptions::default()
     };
     let modules = (&original.module, &again.module);
-    let same = equivalent(
+    equivalent(
         modules.0,
         modules.1,
         compiler.registry(),
         &weights,
         &data,
         &options,
-    );
+    )
+}
+
+#[track_caller]
+fn check_same(compiler: &Compiler, original: &Program, bytes: Vec<u8>, again: &Program) {
+    let same = compared(compiler, original, bytes, again);
     assert!(same.is_ok(), "{}: {}", original.name, same.unwrap_err());
 }
 

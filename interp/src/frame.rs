@@ -1,6 +1,7 @@
 //! One call in progress. A [`Memory`] decides how values are held.
 
 use crate::constant::constant;
+use crate::contents::contents;
 use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
 use crate::limit::{Budget, shape_text};
@@ -11,13 +12,11 @@ use crate::uninterpreted::{self, OPEN_SIZE, Opaque, held_type};
 use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
 use optc_ir::{
-    Attr, AttrDict, DType, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry,
-    Structure, Tensor, TensorType, Type, Value, ValueDef,
+    DType, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Structure, Tensor,
+    TensorType, Type, Value, ValueDef,
 };
 use optc_tile::Schedule;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 /// The schedules of functions, by their names.
@@ -261,7 +260,7 @@ impl<M: Memory> Frame<'_, M> {
                 let shape = |ty: &&Type| self.scope.shape_or(&held_type(ty), OPEN_SIZE);
                 let shapes: Vec<_> = op.results.iter().map(shape).collect();
                 let opaque = self.program.opaque;
-                let props = self.contents(op.props);
+                let props = contents(op.props, self.program.registry, self.program.data);
                 let op = OpRef {
                     props: &props,
                     ..op
@@ -286,30 +285,6 @@ impl<M: Memory> Frame<'_, M> {
             memo.keep(key, &outputs);
         }
         Ok(outputs)
-    }
-
-    /// The attributes with references to bytes of a file, such as an unparsed graph, replaced by the contents, so that
-    /// the place of the bytes does not matter.
-    fn contents<'p>(&self, props: &'p AttrDict) -> Cow<'p, AttrDict> {
-        let mut out = Cow::Borrowed(props);
-        for (name, attr) in props.iter() {
-            let Attr::External {
-                file,
-                offset,
-                length,
-            } = attr
-            else {
-                continue;
-            };
-            let bytes = self.program.data.read(file, *offset, *length, DType::UI8);
-            if let Ok(bytes) = bytes {
-                let mut hasher = DefaultHasher::new();
-                hasher.write(&bytes);
-                let text = format!("{length} {}", hasher.finish());
-                out.to_mut().set(name, Attr::str(&text));
-            }
-        }
-        out
     }
 
     pub(crate) fn tensor_type(&self, value: Value) -> Result<&TensorType, OpFailure> {

@@ -18,13 +18,14 @@
 //! - `walk.rs` runs a function, `frame.rs` is one call, and a `Memory` decides how values are held: `reference.rs` as
 //!   tensors, `naive` as buffers.
 //! - `beside.rs` runs a program that is compared with another one: `uninterpreted.rs` defines the functions that stand
-//!   for opaque operations, and `memo.rs` keeps costly results for the other program.
+//!   for opaque operations, `contents.rs` reads graphs that they keep, and `memo.rs` keeps costly results for the other program.
 //!
 //! The crate `optc-compare` makes inputs and compares results.
 
 mod beside;
 mod codes;
 mod constant;
+mod contents;
 mod control;
 mod data;
 mod dimension_numbers;
@@ -45,6 +46,7 @@ mod walk;
 pub use beside::Beside;
 pub use codes::CODES;
 pub use constant::constant;
+pub use contents::{Contents, Messages};
 pub use control::{RunsFunctions, Values, empty, ranks, run_control};
 pub use data::{DataError, DataSource, FallbackSource, FolderSource, MemorySource, NoData};
 pub use error::{InputError, OpFailure, RunError};

@@ -105,8 +105,15 @@ impl Compiler {
     /// A compiler with the `hbir` dialect, the built-in passes and default settings.
     #[must_use]
     pub fn new() -> Compiler {
+        let registry = optc_ops::registry();
+        #[cfg(all(feature = "onnx", feature = "interp"))]
+        let registry = {
+            let mut registry = registry;
+            registry.extend(|all: &mut optc_interp::Messages| all.0.push(optc_onnx::nameless));
+            registry
+        };
         Compiler {
-            registry: Arc::new(optc_ops::registry()),
+            registry: Arc::new(registry),
             passes: PassList::builtin(),
             targets: Vec::new(),
             target: None,

@@ -12,8 +12,8 @@
 //!
 //! # Files
 //! `functions.rs` inlines functions, `graph.rs` walks the nodes, `rules` has one file per family of operators, and
-//! `catalogue.rs` has the list of all operators. Graphs of `If`, `Loop` and `Scan` become functions, with the types
-//! that `bodies.rs` derives for them.
+//! `catalogue.rs` has the list of all operators. `nameless.rs` makes graphs of kept operators
+//! comparable. Graphs of `If`, `Loop` and `Scan` become functions, with the types that `bodies.rs` derives for them.
 
 mod bodies;
 mod builder;
@@ -25,6 +25,7 @@ mod entries;
 mod functions;
 mod graph;
 mod inferred;
+mod nameless;
 mod node;
 mod opaque;
 mod open_sizes;
@@ -39,6 +40,7 @@ use std::sync::Arc;
 
 pub use catalogue::{Operator, Version, catalogue, source};
 pub use codes::CODES;
+pub use nameless::{Read, nameless};
 pub use rules::{State, operators};
 
 /// The caller's knowledge of the model beyond its bytes.

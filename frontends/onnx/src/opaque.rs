@@ -17,7 +17,7 @@ use prost::bytes::Bytes;
 use std::sync::Arc;
 
 /// The deepest nesting of subgraphs that are searched for used values.
-const MAX_GRAPH_DEPTH: usize = 16;
+pub(crate) const MAX_GRAPH_DEPTH: usize = 16;
 
 /// The most examples of a kind that a remark names.
 const NAMED: usize = 3;

@@ -4,4 +4,5 @@ mod element_types;
 mod graphs;
 mod hostile;
 mod models;
+mod nameless;
 mod support;
