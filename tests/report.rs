@@ -157,6 +157,42 @@ fn the_boxes_have_the_bytes_of_the_statistics() {
     }
 }
 
+/// A remark leads to the box of its operation, also if another function has an operation of the same name.
+#[test]
+fn remarks_of_two_functions_lead_to_two_boxes() {
+    let func = |name: &str, rows: usize| {
+        format!(
+            "func.func @{name}(%x: tensor<4x6xf32>) -> tensor<{rows}x6xf32> {{
+               %0 = \"hbir.slice\"(%x) <{{limits = [{rows}, 6], starts = [0, 0]}}> : (tensor<4x6xf32>) -> tensor<{rows}x6xf32>
+               return %0 : tensor<{rows}x6xf32>
+             }}\n"
+        )
+    };
+    let text = func("f", 2) + &func("g", 3);
+    let page = run(&["report", "--from=ir", "--target=cpu", "-"], &text).0;
+    let data = data(&page);
+    let after = list(&data, "panels").last().expect("a panel");
+    let mut found = Vec::new();
+    for remark in page.split("<div class=\"remark\"").skip(1) {
+        let goal = remark
+            .split_once("data-go=\"n")
+            .and_then(|(_, rest)| rest.split_once('"'));
+        let goal: usize = goal
+            .expect("it leads to a box")
+            .0
+            .parse()
+            .expect("a number");
+        let bytes = after["nodes"][goal]["b"].as_u64().expect("bytes");
+        assert!(
+            remark.contains(&format!("stays: {bytes} bytes")),
+            "{remark}"
+        );
+        assert_eq!(after["nodes"][goal]["c"]["b"], bytes);
+        found.push(bytes);
+    }
+    assert_eq!(found, [96, 144]);
+}
+
 #[test]
 fn the_same_program_gives_the_same_page() {
     let path = &models()[0];

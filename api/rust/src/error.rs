@@ -109,24 +109,14 @@ impl Error {
         self.first().map_or("", |d| &d.message)
     }
 
-    /// The line and the column of the first error in [`Error::source`], as [`line_column`]. `None` if it is about no
-    /// place in a text.
+    /// The line and the column, in characters, of the first error in [`Error::source`]; both count from 1. `None` if it
+    /// is about no place in a text.
     #[must_use]
     pub fn place(&self) -> Option<(usize, usize)> {
         let (span, _) = self.first()?.labels.first()?;
-        (!self.source.is_empty()).then(|| line_column(&self.source, span.start))
+        let at = Lines::new(&self.source).position(span.start);
+        (!self.source.is_empty()).then_some((at.line, at.column))
     }
-}
-
-/// The line and the column, in characters, of a byte; both count from 1.
-///
-/// ```
-/// assert_eq!(optc::line_column("ab\nc", 3), (2, 1));
-/// ```
-#[must_use]
-pub fn line_column(source: &str, offset: u32) -> (usize, usize) {
-    let at = Lines::new(source).position(offset);
-    (at.line, at.column)
 }
 
 /// The diagnostic of a panic that was caught in the program of this name.

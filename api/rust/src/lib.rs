@@ -57,7 +57,7 @@ mod write;
 
 pub use answer::{Absence, Answer, Conversion, Fate, Holder, Located, OpOf, Tiles, ViewDecision};
 pub use compiler::{Compiler, Report};
-pub use error::{Error, internal_error, line_column};
+pub use error::{Error, internal_error};
 pub use format::Format;
 pub use input::{MAX_FILE_BYTES, MAX_STREAM_BYTES, read_file, read_stream, read_text};
 #[cfg(feature = "json")]
@@ -119,7 +119,7 @@ pub mod estimate {
 /// Text: parsing, printing and rendering of diagnostics.
 ///
 /// ```
-/// use optc::text::{nearest, parse, print, print_type, render, split, value_names, verify};
+/// use optc::text::{Lines, Position, nearest, parse, print, print_type, render, split, value_names, verify};
 /// let module = parse("%y = \"hbir.relu\"(%x) : (tensor<2xf32>) -> tensor<2xf32>").expect("it is a program");
 /// verify(&module, optc::Compiler::new().registry()).expect("it is well formed");
 /// assert!(print(&module).contains("\"hbir.relu\"(%x)"));
@@ -128,13 +128,17 @@ pub mod estimate {
 /// assert_eq!(print_type(func.ty(func.args[0])), "tensor<2xf32>");
 /// assert_eq!(nearest("hbir.rleu", ["hbir.relu", "hbir.exp"]), Some("hbir.relu"));
 ///
+/// let lines = Lines::new("ab\nc");
+/// let at: Position<'_> = lines.position(3);
+/// assert_eq!((at.line, at.column), (2, 1));
+///
 /// let two = "%y = \n// -----\n%z = ";
 /// let (_, first) = split(two)[0];
 /// let problems = parse(first).expect_err("half a line");
 /// assert!(render(&problems[0], "two.ir", first).contains("two.ir"));
 /// ```
 pub mod text {
-    pub use optc_ir::diag::nearest;
+    pub use optc_ir::diag::{Lines, Position, nearest};
     pub use optc_ir::render;
     pub use optc_ir::text::{parse, print, print_type, split, value_names};
     pub use optc_ir::verify::verify;

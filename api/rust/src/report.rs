@@ -4,6 +4,7 @@ use crate::answer::Answer;
 use crate::compiler::Compiler;
 use crate::picture::charges;
 use crate::program::Program;
+use indexmap::IndexMap;
 use optc_check::stats::{CostClass, Stats};
 use optc_check::{Item, Source, items};
 use optc_ir::diag::Lines;
@@ -13,7 +14,7 @@ use optc_passes::view_fold::{Conversion, Proof, Reason};
 use optc_pictures::picture::{Panel, Picture};
 use optc_pictures::report::{self, Annex, Cost, Figure, Padding, Remark, Report};
 use optc_tile::GROUPS;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 impl Answer {
@@ -45,15 +46,16 @@ impl Answer {
             ],
         };
         let moved = self.moved(compiler);
+        let copies = self.copies(&moved);
         let memory = self.with(compiler, "bufferize,plan-memory", is_planned);
         let tiles = self.with(compiler, "tile-propagate", is_tiled);
         let title = picture.title.clone();
         report::write(&Report {
             run: format!("{} · {run}", self.target(compiler)),
             figures: self.figures(compiler),
-            costs: self.costs(&moved),
+            costs: self.costs(&moved, &copies),
             padding: self.padding(&moved),
-            remarks: self.remarks(),
+            remarks: self.remarks(&copies),
             memory: self.annex(&title, &memory),
             tiles: self.annex(&title, &tiles),
             picture,
@@ -166,23 +168,14 @@ impl Answer {
     }
 
     /// The operations that move, copy or repeat, and conversions of constants, each with its reasons.
-    fn costs(&self, moved: &[Item]) -> Vec<Cost> {
-        let module = &self.program().module;
+    fn costs(&self, moved: &[Item], copies: &IndexMap<(usize, Op), usize>) -> Vec<Cost> {
         let folded = self.folded().into_iter().flat_map(|fold| &fold.conversions);
         let folded: BTreeMap<(usize, Op), &Conversion> =
             folded.map(|(func, c)| ((*func, c.op), c)).collect();
         let mut costs = Vec::new();
         for item in moved {
-            let Source::Op(op) = item.of else { continue };
-            let data = &module.funcs[item.func].ops[op];
-            let converts = self.registry().structure(&data.name) == Structure::Convert;
-            let kind = match (item.class, converts) {
-                (CostClass::Movement, true) => "conversion",
-                (CostClass::Constant, true) => "constant conversion",
-                (CostClass::Copy, _) => "copy",
-                (CostClass::Expand, _) => "repetition",
-                (CostClass::Movement, false) => "rearrangement",
-                (CostClass::Free | CostClass::Constant, _) => continue,
+            let (Source::Op(op), Some(kind)) = (item.of, self.kind(item)) else {
+                continue;
             };
             let mut cost = Cost {
                 func: item.func,
@@ -195,32 +188,54 @@ impl Answer {
             };
             match folded.get(&(item.func, op)) {
                 Some(conversion) => explain(conversion, &mut cost),
-                None => cost.reasons = self.notes_on(item.func, op, kind),
+                None => {
+                    let remark = copies.get(&(item.func, op));
+                    let remark = remark.map(|&number| &self.report().remarks[number]);
+                    let notes = remark.into_iter().flat_map(|diag| &diag.notes);
+                    cost.reasons = notes.map(|note| ("Why it stays", note.clone())).collect();
+                }
             }
             costs.push(cost);
         }
         costs
     }
 
-    /// The notes of the remark on an operation.
-    fn notes_on(&self, func: usize, op: Op, kind: &str) -> Vec<(&'static str, String)> {
-        let remark = self
-            .report()
-            .remarks
-            .iter()
-            .find(|d| self.is_about(d, func, op, kind));
-        let notes = remark.into_iter().flat_map(|diag| &diag.notes);
-        notes.map(|note| ("Why it stays", note.clone())).collect()
+    /// The number of the remark that says why an operation copies, repeats or rearranges. Remarks are in the order of
+    /// the operations, so that those of two functions are told apart.
+    fn copies(&self, moved: &[Item]) -> IndexMap<(usize, Op), usize> {
+        let mut said: IndexMap<&str, VecDeque<usize>> = IndexMap::new();
+        for (number, diag) in self.report().remarks.iter().enumerate() {
+            if let Some((about, _)) = diag.message.rsplit_once(" stays: ") {
+                said.entry(about).or_default().push_back(number);
+            }
+        }
+        let number = |item: &Item| {
+            let (Source::Op(op), Some(kind)) = (item.of, self.kind(item)) else {
+                return None;
+            };
+            let func = &self.program().module.funcs[item.func];
+            let about = format!(
+                "{kind} by {}",
+                name_of(func, *func.ops[op].results.first()?)
+            );
+            Some(((item.func, op), said.get_mut(&*about)?.pop_front()?))
+        };
+        moved.iter().filter_map(number).collect()
     }
 
-    /// True if a remark is about a copy, a repetition or a rearrangement of the result.
-    fn is_about(&self, diag: &Diagnostic, func: usize, op: Op, kind: &str) -> bool {
-        let func = &self.program().module.funcs[func];
-        let Some(&value) = func.ops[op].results.first() else {
-            return false;
-        };
-        let start = format!("{kind} by {} stays:", name_of(func, value));
-        diag.message.starts_with(&start)
+    /// The word for an operation that costs bytes; `None` for one that costs none at run time.
+    fn kind(&self, item: &Item) -> Option<&'static str> {
+        let Source::Op(op) = item.of else { return None };
+        let data = &self.program().module.funcs[item.func].ops[op];
+        let converts = self.registry().structure(&data.name) == Structure::Convert;
+        match (item.class, converts) {
+            (CostClass::Movement, true) => Some("conversion"),
+            (CostClass::Constant, true) => Some("constant conversion"),
+            (CostClass::Copy, _) => Some("copy"),
+            (CostClass::Expand, _) => Some("repetition"),
+            (CostClass::Movement, false) => Some("rearrangement"),
+            (CostClass::Free | CostClass::Constant, _) => None,
+        }
     }
 
     fn padding(&self, moved: &[Item]) -> Vec<Padding> {
@@ -241,31 +256,25 @@ impl Answer {
     }
 
     /// The messages of the front end and of the passes, as the command prints them.
-    fn remarks(&self) -> Vec<Remark> {
+    fn remarks(&self, copies: &IndexMap<(usize, Op), usize>) -> Vec<Remark> {
         let program = self.program();
         let conversions = self.folded().into_iter().flat_map(|fold| &fold.conversions);
         // `view-fold` has a remark for each conversion, in this order.
         let mut conversions = conversions.map(|(func, conversion)| (*func, conversion.op));
-        let module = &program.module;
-        let ops = module.funcs.iter().enumerate();
-        let ops = ops.flat_map(|(number, func)| func.body.iter().map(move |&op| (number, op)));
-        let ops: Vec<(usize, Op)> = ops.collect();
+        let copies: BTreeMap<usize, (usize, Op)> = copies.iter().map(|(&at, &n)| (n, at)).collect();
         let lines = Lines::new(program.source());
-        let all = program.diagnostics.iter().chain(&self.report().remarks);
-        let remark = |diag: &Diagnostic| {
+        let read = program.diagnostics.iter().map(|diag| (None, diag));
+        let ran = self.report().remarks.iter().enumerate();
+        let remark = |(copy, diag): (Option<(usize, Op)>, &Diagnostic)| {
             let of = match diag.code.as_str() {
                 "conversion-stays" | "constant-conversion" => conversions.next(),
-                "copy-stays" => {
-                    let kind = diag.message.split(' ').next().unwrap_or_default();
-                    ops.iter()
-                        .copied()
-                        .find(|&(func, op)| self.is_about(diag, func, op, kind))
-                }
-                _ => None,
+                _ => copy,
             };
             said(program, &lines, diag, of)
         };
-        all.map(remark).collect()
+        read.chain(ran.map(|(n, diag)| (copies.get(&n).copied(), diag)))
+            .map(remark)
+            .collect()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::streams::Streams;
 use crate::transform::transform_all;
 use crate::{lists, stats, terminal, verify_diagnostics};
 use optc::passes::{Timing, view_fold};
+use optc::text::Lines;
 use optc::{
     Compiler, Diagnostic, Error, FoldReport, Format, Program, Registry, Severity, SizeTable, Stage,
     State, Stats, bound_sizes, distinct_outputs, write_files,
@@ -251,8 +252,9 @@ fn report(part: &Part, args: &RewriteArgs, streams: &mut Streams<'_>) {
     let wanted: Vec<Diagnostic> = wanted.cloned().collect();
     match args.remarks {
         Some(RemarkStyle::Json) => {
+            let lines = Lines::new(part.before.source());
             for diag in part.before.placed(wanted) {
-                let line = json_line(&diag, &part.before);
+                let line = json_line(&diag, &part.before.name, &lines);
                 streams.error_text(&line);
             }
         }
@@ -272,7 +274,7 @@ fn report(part: &Part, args: &RewriteArgs, streams: &mut Streams<'_>) {
     }
 }
 
-fn json_line(diag: &Diagnostic, program: &Program) -> String {
+fn json_line(diag: &Diagnostic, file: &str, lines: &Lines<'_>) -> String {
     let severity = match diag.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
@@ -281,14 +283,14 @@ fn json_line(diag: &Diagnostic, program: &Program) -> String {
     let place = diag
         .labels
         .first()
-        .map(|(span, _)| optc::line_column(program.source(), span.start));
+        .map(|(span, _)| lines.position(span.start));
     let value = json!({
         "severity": severity,
         "code": diag.code.as_str(),
         "message": diag.message,
-        "file": program.name,
-        "line": place.map(|(line, _)| line),
-        "column": place.map(|(_, column)| column),
+        "file": file,
+        "line": place.as_ref().map(|at| at.line),
+        "column": place.as_ref().map(|at| at.column),
         "notes": diag.notes,
     });
     value.to_string()

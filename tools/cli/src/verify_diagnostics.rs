@@ -6,7 +6,7 @@
 //! expected; remarks and notes may be. A comment with another word than these is refused, as a mistake.
 
 use crate::part::Part;
-use optc::text::nearest;
+use optc::text::{Lines, nearest};
 use optc::{Diagnostic, Error, Severity};
 
 /// The diagnostic that a comment wants.
@@ -47,6 +47,7 @@ struct Found {
 /// One line for each comment without a matching diagnostic, and for each error and warning without a comment.
 pub(crate) fn check(name: &str, source: &str, parts: &[Part], errors: &[Error]) -> Vec<String> {
     let mut found = Vec::new();
+    let lines = Lines::new(source);
     for part in parts {
         let said = part
             .before
@@ -56,20 +57,20 @@ pub(crate) fn check(name: &str, source: &str, parts: &[Part], errors: &[Error]) 
             .cloned()
             .collect();
         for diag in part.before.placed(said) {
-            add(&mut found, &diag, source);
+            add(&mut found, &diag, &lines);
         }
     }
     for diag in errors.iter().flat_map(|e| &e.diagnostics) {
-        add(&mut found, diag, source);
+        add(&mut found, diag, &lines);
     }
     compare(name, source, found)
 }
 
-fn add(found: &mut Vec<Found>, diag: &Diagnostic, source: &str) {
+fn add(found: &mut Vec<Found>, diag: &Diagnostic, lines: &Lines<'_>) {
     let line = diag
         .labels
         .first()
-        .map(|(span, _)| optc::line_column(source, span.start).0);
+        .map(|(span, _)| lines.position(span.start).line);
     let kind = match diag.severity {
         Severity::Error => Kind::Error,
         Severity::Warning => Kind::Warning,
@@ -210,7 +211,7 @@ mod tests {
     fn check(source: &str, diags: &[Diagnostic], wanted: &[&str]) {
         let mut found = Vec::new();
         for diag in diags {
-            add(&mut found, diag, source);
+            add(&mut found, diag, &Lines::new(source));
         }
         assert_eq!(compare("f", source, found), wanted);
     }

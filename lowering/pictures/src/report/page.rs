@@ -127,7 +127,10 @@ fn costs(page: &mut Html, report: &Report<'_>, mut all: Vec<&Cost>, scene: &Scen
     let module = report.picture.panels.last().map(|panel| panel.module);
     for cost in all.iter().take(MOST_ROWS) {
         let func = module.and_then(|module| module.funcs.get(cost.func));
-        row(page, scene.box_of(cost.op).map(|b| format!("n{b}")));
+        row(
+            page,
+            scene.box_of((cost.func, cost.op)).map(|b| format!("n{b}")),
+        );
         bytes(page, cost.bytes);
         page.raw("<td class=\"what\">").text(cost.kind);
         if let Some(func) = func {
@@ -206,7 +209,12 @@ fn padding(page: &mut Html, report: &Report<'_>, scene: &Scene) -> usize {
         let Some(func) = module.and_then(|module| module.funcs.get(padding.func)) else {
             continue;
         };
-        row(page, scene.wire_of(padding.value).map(|w| format!("w{w}")));
+        row(
+            page,
+            scene
+                .wire_of((padding.func, padding.value))
+                .map(|w| format!("w{w}")),
+        );
         bytes(page, padding.bytes);
         let name = names[padding.func].get(&padding.value).map_or("", |n| n);
         page.raw("<td>").element("code", "", &format!("%{name}"));
@@ -331,7 +339,7 @@ fn remarks(page: &mut Html, report: &Report<'_>, scene: &Scene) {
         page.element("p", "none", "None: the passes had nothing to say.");
     }
     for remark in &report.remarks {
-        let goal = remark.of.and_then(|(_, op)| scene.box_of(op));
+        let goal = remark.of.and_then(|op| scene.box_of(op));
         page.raw("<div class=\"remark\"");
         if let Some(goal) = goal {
             page.raw(" tabindex=\"0\" data-go=\"n")

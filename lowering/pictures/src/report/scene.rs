@@ -24,10 +24,10 @@ const MOST_DRAWN: usize = 1000;
 /// The data, and the numbers of boxes that the tables of the page lead to.
 pub(crate) struct Scene {
     pub(crate) data: Json,
-    /// The box of each operation of the last panel.
-    boxes: IndexMap<Op, usize>,
+    /// The box of each operation of the last panel, by the number of its function.
+    boxes: IndexMap<(usize, Op), usize>,
     /// The wire of each value of the last panel.
-    wires: IndexMap<Value, usize>,
+    wires: IndexMap<(usize, Value), usize>,
 }
 
 impl Scene {
@@ -69,13 +69,13 @@ impl Scene {
         }
     }
 
-    /// The box of an operation; `None` if it is dead or drawn in its readers.
-    pub(crate) fn box_of(&self, op: Op) -> Option<usize> {
+    /// The box of an operation of a function; `None` if it is dead or drawn in its readers.
+    pub(crate) fn box_of(&self, op: (usize, Op)) -> Option<usize> {
         self.boxes.get(&op).copied()
     }
 
-    /// The wire of a value.
-    pub(crate) fn wire_of(&self, value: Value) -> Option<usize> {
+    /// The wire of a value of a function.
+    pub(crate) fn wire_of(&self, value: (usize, Value)) -> Option<usize> {
         self.wires.get(&value).copied()
     }
 }
@@ -141,10 +141,10 @@ struct Sheet {
     nodes: Vec<Map<String, Json>>,
     groups: Vec<Map<String, Json>>,
     wires: Vec<Json>,
-    box_of: IndexMap<Op, usize>,
+    box_of: IndexMap<(usize, Op), usize>,
     /// The box that makes each value, and its wire.
     maker_of: IndexMap<Value, usize>,
-    wire_of: IndexMap<Value, usize>,
+    wire_of: IndexMap<(usize, Value), usize>,
     /// The boxes with each name of the original model.
     named: IndexMap<String, Vec<usize>>,
 }
@@ -180,7 +180,7 @@ impl Sheet {
         for wire in &graph.wires {
             let number = self.wires.len();
             self.maker_of.insert(wire.value, base.node + wire.from);
-            self.wire_of.insert(wire.value, number);
+            self.wire_of.insert((self.funcs.len(), wire.value), number);
             let readers = wire.to.iter().map(|to| base.node + to);
             self.wires.push(json!({
                 "f": base.node + wire.from,
@@ -206,7 +206,7 @@ impl Sheet {
     /// The name of an operation in the original model, and its attributes.
     fn op(&mut self, func: &Func, op: Op, number: usize, entry: &mut Map<String, Json>) {
         let data = &func.ops[op];
-        self.box_of.insert(op, number);
+        self.box_of.insert((self.funcs.len(), op), number);
         let mut names = Vec::new();
         all_names(&data.loc, &mut names);
         for name in &names {
@@ -259,9 +259,8 @@ impl Sheet {
     /// Adds the reasons of operations that move bytes.
     fn costs(&mut self, report: &Report<'_>, panel: &Panel<'_>, types: &mut Types) {
         for cost in &report.costs {
-            let (Some(&number), Some(func)) =
-                (self.box_of.get(&cost.op), panel.module.funcs.get(cost.func))
-            else {
+            let number = self.box_of.get(&(cost.func, cost.op));
+            let (Some(&number), Some(func)) = (number, panel.module.funcs.get(cost.func)) else {
                 continue;
             };
             let data = &func.ops[cost.op];
