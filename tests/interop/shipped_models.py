@@ -161,16 +161,7 @@ def usual(name):
 
 SKIPPED = set()
 # (file, target, check): the failure, and the reason why the check cannot hold.
-EXPECTED = {
-    ("ddddocr__common_old", "onnx", "count"): (
-        "onnx count: 229376 bytes counted in the result, 163840 after the fold",
-        "the fold that is counted has the quantized network in its operations, some of which take the order; the model keeps the operator",
-    ),
-    ("ddddocr__common_old", "onnxruntime", "count"): (
-        "onnxruntime count: 229376 bytes counted in the result, 180224 after the fold",
-        "the fold that is counted has the quantized network in its operations, and transposes bytes there; the model keeps the operator",
-    ),
-}
+EXPECTED = {}
 # (file, operator): the number that stays opaque, and the reason.
 OPAQUE = {}
 

@@ -13,6 +13,7 @@ use crate::model::{self, Written};
 use crate::part::Part;
 use crate::streams::Streams;
 use crate::transform::transform_all;
+use crate::whole;
 use optc::{Compiler, Diagnostic, Error, Program, Severity, SizeTable, Stage, Stats};
 use std::path::Path;
 use std::sync::Arc;
@@ -167,10 +168,10 @@ fn worse(
     };
     let after = moved(&counted(written.again.as_ref().unwrap_or(&part.after)));
     let mut before = moved(&counted(&part.before));
-    if before < after || model::has_opaque(&part.before, compiler.registry()) {
-        // Operators that stay whole hide the bytes that they move.
+    if !compiler.held_nodes.is_empty() {
+        // Nodes that are held hide the bytes that they move.
         let input = source.take(streams)?;
-        let reader = model::reader(compiler, run.pass());
+        let reader = whole::reader(compiler, run.pass());
         let stats = counted(&input.program(&reader, run.from())?);
         source.give_back(input);
         before = moved(&stats);
@@ -230,7 +231,7 @@ fn as_read(
     reason: &Error,
 ) -> Result<(Part, Written), Failure> {
     compiler.held_nodes.clear();
-    let mut program = input.program(&model::reader(compiler, run.pass()), run.from())?;
+    let mut program = input.program(&whole::reader(compiler, run.pass()), run.from())?;
     inputs::set_data(&mut program, run.args.compile.data.as_deref())?;
     let mut cx = inputs::context(compiler, &program, &run.args.compile)?;
     let remark = Diagnostic::remark(codes::KEPT_AS_READ, "the model is written unchanged");

@@ -48,6 +48,7 @@ mod transform;
 mod usage;
 mod verify;
 mod verify_diagnostics;
+mod whole;
 
 pub use codes::CODES;
 pub use driver::Main;

@@ -8,7 +8,7 @@ use crate::inputs::{self, weights};
 use crate::part::Part;
 use crate::stats;
 use crate::terminal;
-use crate::verify;
+use crate::{verify, whole};
 use optc::check::{Item, Source, items};
 use optc::interp::{
     EquivalenceOptions, FallbackSource, FolderSource, MemorySource, NotEquivalent, equivalent,
@@ -67,15 +67,6 @@ pub(crate) fn pipeline(args: &RewriteArgs, emit: Emit) -> &'static str {
     };
     let from = inputs::format_of(args.input.as_deref(), &args.compile);
     if from == Some(own) { "default" } else { "" }
-}
-
-/// The operators that stay whole: all if no pass runs, so that the model is unchanged.
-pub(crate) fn whole(emit: Emit, stages: &[Stage]) -> optc::onnx::Whole {
-    match (emit, stages.is_empty()) {
-        (Emit::Onnx, true) => optc::onnx::Whole::All,
-        (Emit::Onnx, false) => optc::onnx::Whole::Large,
-        _ => optc::onnx::Whole::None,
-    }
 }
 
 /// The pass that makes a program one without layouts.
@@ -260,17 +251,6 @@ fn onnx(part: &Part, pass: Option<&str>) -> Result<Written, Error> {
     })
 }
 
-/// The compiler that reads a model for counting: operators are read as operations, unless no pass ran.
-pub(crate) fn reader(compiler: &Compiler, pass: Option<&str>) -> Compiler {
-    let mut reader = compiler.clone();
-    reader.held_nodes.clear();
-    reader.whole_operators = match pass {
-        Some("") => optc::onnx::Whole::All,
-        _ => optc::onnx::Whole::None,
-    };
-    reader
-}
-
 /// The program that is read back from a written model.
 ///
 /// # Errors
@@ -284,7 +264,7 @@ pub(crate) fn read_back(
 ) -> Result<Program, Error> {
     let format = format_of(emit);
     let name = format!("{}, as written", part.before.name);
-    let mut read = reader(compiler, pass).read(&name, &written.bytes, format, false);
+    let mut read = whole::reader(compiler, pass).read(&name, &written.bytes, format, false);
     let invalid = |found: &Diagnostic| {
         let message = format!("the result cannot be read back: {}", found.message);
         let mut diag = Diagnostic::error(codes::WRITTEN_INVALID, message);
@@ -427,7 +407,8 @@ fn in_operations(
     (name, format): (&str, Format),
     written: &Written,
 ) -> Option<(Program, Program)> {
-    let reader = reader(compiler, None);
+    let mut reader = whole::reader(compiler, None);
+    reader.whole_operators = optc::onnx::Whole::None;
     let path = Path::new(&part.before.name);
     let before = path.is_file().then(|| reader.load(path, Some(format)));
     let after = reader.read(name, &written.bytes, Some(format), false);

@@ -12,7 +12,7 @@ use crate::model::{self, Written};
 use crate::part::Part;
 use crate::streams::Streams;
 use crate::transform::transform_all;
-use crate::{lists, stats, terminal, verify_diagnostics};
+use crate::{lists, stats, terminal, verify_diagnostics, whole};
 use optc::passes::{Timing, view_fold};
 use optc::text::Lines;
 use optc::{
@@ -58,7 +58,7 @@ pub(crate) fn execute(
     check_summary(args, emit)?;
     let own = model::pipeline(args, emit);
     let mut stages = inputs::stages(&compiler, &args.compile, own)?;
-    compiler.whole_operators = model::whole(emit, &stages);
+    compiler.whole_operators = whole::whole(emit, &stages);
     model::finish(&compiler, emit, &mut stages)?;
     if let Some(name) = &args.explain {
         explaining(&mut stages, name);

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::mesh;
 use crate::streams::Streams;
-use crate::terminal;
+use crate::{terminal, whole};
 use indexmap::IndexMap;
 use optc::passes::TileReport;
 use optc::{
@@ -149,7 +149,8 @@ pub(crate) fn load(
     args: &CompileArgs,
     streams: &mut Streams<'_>,
 ) -> Result<Program, Failure> {
-    Ok(Input::read(path, streams)?.program(compiler, args.from.as_deref())?)
+    let reader = whole::counter(compiler, args.pass.as_deref());
+    Ok(Input::read(path, streams)?.program(&reader, args.from.as_deref())?)
 }
 
 pub(crate) fn object(stats: &Stats, bound: &IndexMap<Arc<str>, u64>) -> Map<String, Json> {

@@ -49,6 +49,42 @@ fn figures_of_a_program() {
     assert_eq!(json["movement_bytes"], 2 * 2 * 3 * 5 * 4);
 }
 
+/// A transform that stays whole in the model counts whole: the runtime makes none of the transposes of its operations.
+#[test]
+fn the_figures_of_a_written_model_are_those_of_its_fold() {
+    let folder = Folder::new("written_figures");
+    let program = r#"module attributes {hbir.onnx_opset = 17} {
+func.func @main(%x: tensor<1x64x1xf32>) -> tensor<1x5x15xf32> {
+  %0 = "hbir.constant"() <{value = dense<4> : tensor<si64>}> : () -> tensor<si64>
+  %1 = "hbir.constant"() <{value = dense<1.0> : tensor<8xf32>}> : () -> tensor<8xf32>
+  %2 = "hbir.constant"() <{value = dense<8> : tensor<si64>}> : () -> tensor<si64>
+  %3 = "hbir.opaque"(%x, %0, %1, %2) <{domain = "", effect = "pure", kind = "STFT", onnx.onesided = 1}> : (tensor<1x64x1xf32>, tensor<si64>, tensor<8xf32>, tensor<si64>) -> tensor<1x15x5x2xf32>
+  %4 = "hbir.reduce"(%3) <{axes = [3], keepdims = false, kind = "sum"}> : (tensor<1x15x5x2xf32>) -> tensor<1x15x5xf32>
+  %5 = "hbir.transpose"(%4) <{perm = [0, 2, 1]}> : (tensor<1x15x5xf32>) -> tensor<1x5x15xf32>
+  return %5 : tensor<1x5x15xf32>
+}
+}
+"#;
+    let [source, output] = ["a.onnx", "b.onnx"].map(|name| folder.path(name));
+    optc_with(&["--pass=", "--from=ir", "-", "-o", &source], program).ok();
+    let json = |args: &[&str]| -> Json { serde_json::from_str(&optc(args).ok()).unwrap() };
+    for target in ["--target=onnx", "--target=onnxruntime"] {
+        let said = json(&[&source, target, "-o", &output, "--json"]);
+        // The transpose of 15x5 floats at the end; the signal and the frames stay as they are.
+        let moved = json!(2 * 15 * 5 * 4);
+        assert_eq!(said["lower_bound_bytes"], moved);
+        assert_eq!(said["before"]["movement_bytes"], moved);
+        assert_eq!(said["after"]["movement_bytes"], moved);
+        let found = json(&["stats", "--json", &output]);
+        assert_eq!(found["movement_bytes"], moved);
+        let folded = json(&["stats", "--json", "--pass=default", target, &source]);
+        assert_eq!(folded["movement_bytes"], moved);
+    }
+    // A machine without that operator computes a convolution between transposes.
+    let parts = json(&["stats", "--json", "--target=cpu", &source]);
+    assert_eq!(parts["movement_bytes"], 2 * 15 * 5 * 4 + 2 * 15 * 10 * 4);
+}
+
 #[test]
 fn figures_before_and_after_passes() {
     let json = stats(&["--pass=canonicalize,view-fold"], CANCEL);
