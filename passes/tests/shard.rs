@@ -1,7 +1,7 @@
 //! Tests of meshes and of the pass `shard`: closed formulas, wishes, an exhaustive search, and programs of any size.
 
 use indexmap::{IndexMap, IndexSet};
-use optc_check::mesh::{Account, Divided, Links, Site, conversion, seconds_of};
+use optc_check::mesh::{Account, Divided, Effort, Links, Site, conversion};
 use optc_ir::shard::{Mesh, Piece, Sharding, Split};
 use optc_ir::{Diagnostic, Module, Registry, Value, text};
 use optc_passes::manager::{Hooks, run};
@@ -463,11 +463,11 @@ fn the_work_is_linear_in_the_operations() {
         let ran = shard(&parse(&chain(layers)), "shard", "xla", "a:2,b:4,c:4", &[]).unwrap();
         ran.report.size
     });
-    // Two variables an operation, and as many different tables for any number of layers.
+    // Two variables an operation, and as many different tables and questions about digits for any number of layers.
     let [small, large] = sizes;
     assert_eq!(small[0], 6 * LAYERS + 2);
     assert_eq!(large[0], 6 * 2 * LAYERS + 2);
-    assert_eq!(small[1], large[1]);
+    assert!(0 < small[4] && small[1] == large[1] && small[4] == large[4]);
     // Twice the layers sum no more than twice the entries, and carry no more than twice the digits.
     for count in [2, 3] {
         let [small, large] = [small[count], large[count]];
@@ -682,10 +682,10 @@ fn exhaustive(module: &Module, mesh: &Mesh, registry: &Registry, pins: &[Shardin
             .iter()
             .filter_map(|c| site.divided(c))
             .collect();
-        let time = seconds_of(func, op, registry, &on);
+        let effort = Effort::of(func, op, registry, &on);
         states.push(
             all.into_iter()
-                .map(|d| (d.clone(), ps(time(&site, &d))))
+                .map(|d| (d.clone(), ps(effort.seconds(&site, &d))))
                 .collect::<Vec<_>>(),
         );
     }

@@ -2,7 +2,7 @@
 
 use super::collective::{Collective, conversion};
 use super::links::Links;
-use super::loops::{Extents, Site, seconds_of};
+use super::loops::{Effort, Extents, Site};
 use optc_ir::analysis::last_uses;
 use optc_ir::shard::{self, Mesh, ShardError, Sharding};
 use optc_ir::{Func, Module, Op, Registry, Structure, Value};
@@ -139,7 +139,7 @@ impl Counter<'_> {
                 continue;
             }
             let divided = site.following(&takes, &results, self.mesh.axes.len());
-            account.work_seconds += seconds_of(func, op, registry, target)(&site, &divided);
+            account.work_seconds += Effort::of(func, op, registry, target).seconds(&site, &divided);
             let operands = func.ops[op].operands.iter().enumerate();
             for (i, &value) in operands {
                 let size = site.operands[i].as_ref();

@@ -365,45 +365,64 @@ fn summed(
     (below < own && aligned).then_some(digit)
 }
 
-/// The modelled seconds of an operation on one device, with its work in `parts` parts: the larger of its arithmetic and
-/// its bytes. An operation that only renames elements takes none.
-pub fn seconds_of(
-    func: &Func,
-    op: Op,
-    registry: &Registry,
-    target: &Target,
-) -> impl Fn(&Site, &Divided) -> f64 {
-    let op_ref: OpRef<'_> = func.op_ref(op);
-    let decl = registry.get(&func.ops[op].name);
-    let element = |ty: Option<&&Type>| -> Option<DType> {
-        ty.and_then(|ty| ty.as_tensor())
-            .map(|t: &TensorType| t.dtype)
-    };
-    let of = [
-        element(op_ref.operands.first()),
-        element(op_ref.results.first()),
-    ];
-    let arithmetic =
-        decl.map(|decl| Arithmetic::of(decl, (&op_ref, &func.ops[op].attrs), of, target));
-    let work = arithmetic.map_or(0.0, |a| {
-        a.rate.map_or(0.0, |rate| seconds(a.operations(), rate))
-    });
-    let bandwidth = outermost(target).map(|level| level.bandwidth);
-    let renames = decl.is_some_and(|d| {
-        d.freedom(&op_ref).class == FreedomClass::Rearrange
-            && d.traffic(&op_ref) == optc_ir::Traffic::None
-    });
-    move |site: &Site, divided: &Divided| {
-        if site.source || renames {
-            return 0.0;
+/// The effort of an operation, from which its time on one device follows.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// The seconds of its arithmetic on a single device; `None` if it only renames elements.
+    work: Option<f64>,
+    /// The bytes that a device reads and writes in a second.
+    bandwidth: Option<f64>,
+}
+
+impl Effort {
+    /// The effort of an operation.
+    #[must_use]
+    pub fn of(func: &Func, op: Op, registry: &Registry, target: &Target) -> Effort {
+        let op_ref: OpRef<'_> = func.op_ref(op);
+        let decl = registry.get(&func.ops[op].name);
+        let element = |ty: Option<&&Type>| -> Option<DType> {
+            ty.and_then(|ty| ty.as_tensor())
+                .map(|t: &TensorType| t.dtype)
+        };
+        let of = [
+            element(op_ref.operands.first()),
+            element(op_ref.results.first()),
+        ];
+        let arithmetic =
+            decl.map(|decl| Arithmetic::of(decl, (&op_ref, &func.ops[op].attrs), of, target));
+        let work = arithmetic.map_or(0.0, |a| {
+            a.rate.map_or(0.0, |rate| seconds(a.operations(), rate))
+        });
+        let renames = decl.is_some_and(|d| {
+            d.freedom(&op_ref).class == FreedomClass::Rearrange
+                && d.traffic(&op_ref) == optc_ir::Traffic::None
+        });
+        Effort {
+            work: (!renames).then_some(work),
+            bandwidth: outermost(target).map(|level| level.bandwidth),
         }
+    }
+
+    /// The same for operations that take the same time on one target, if their sites are equal and divided alike.
+    #[must_use]
+    pub fn key(&self) -> Option<u64> {
+        self.work.map(f64::to_bits)
+    }
+
+    /// The modelled seconds on one device, with the work in `parts` parts: the larger of the arithmetic and the bytes. An
+    /// operation that only renames elements takes none.
+    #[must_use]
+    pub fn seconds(&self, site: &Site, divided: &Divided) -> f64 {
+        let Some(work) = self.work.filter(|_| !site.source) else {
+            return 0.0;
+        };
         let operands = site.operands.iter().zip(&divided.operands);
         let results = site.results.iter().zip(&divided.results);
         let bytes = operands
             .chain(results)
             .map(|(size, s)| size.as_ref().map_or(0, |size| size.local_bytes(s)));
         let bytes = bytes.fold(0u64, u64::saturating_add);
-        let memory = bandwidth.map_or(0.0, |rate| seconds(bytes, rate));
+        let memory = self.bandwidth.map_or(0.0, |rate| seconds(bytes, rate));
         (work / seconds(divided.parts, 1.0)).max(memory)
     }
 }

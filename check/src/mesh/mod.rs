@@ -17,4 +17,4 @@ mod loops;
 pub use account::{Account, Cause, Done, device_memory};
 pub use collective::{Collective, Kind, Step, conversion, steps};
 pub use links::{AxisLink, Links};
-pub use loops::{Divided, Extents, Site, seconds_of};
+pub use loops::{Divided, Effort, Extents, Site};

@@ -46,6 +46,7 @@ mod problem;
 mod refine;
 mod remarks;
 mod report;
+mod sites;
 mod states;
 mod write;
 
@@ -55,13 +56,14 @@ pub use report::ShardReport;
 use crate::codes;
 use crate::pass::{Changed, OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
 use crate::view_fold::Proof;
-use optc_check::mesh::{Account, Extents, Links, Site, device_memory};
+use optc_check::mesh::{Account, Extents, Links, device_memory};
 use optc_ir::shard::{self, Mesh, Piece, ShardError};
 use optc_ir::{Diagnostic, Module, Value};
 use optc_solver::movement;
 use pins::{Wished, refused};
 use places::places;
 use problem::{Choice, Chosen, Given};
+use sites::Sites;
 
 static INFO: PassInfo = PassInfo {
     name: "shard",
@@ -109,7 +111,7 @@ impl Pass for Shard {
             lower_bound_ps: 0,
             proof: Proof::Optimal,
             account: Account::default(),
-            size: [0; 4],
+            size: [0; 5],
         };
         let wished = Wished::of(module, &cx.shard, &report.mesh)?;
         for (number, wished) in wished.into_iter().enumerate() {
@@ -161,11 +163,7 @@ fn split(
     report: &mut ShardReport,
 ) -> Result<(), Box<Diagnostic>> {
     let func = &module.funcs[number];
-    let sites: Vec<Site> = func
-        .body
-        .iter()
-        .map(|&op| Site::of(func, op, &cx.registry))
-        .collect();
+    let sites = Sites::of(func, &cx.registry);
     let axes: Vec<u64> = links.0.iter().map(|link| link.extent).collect();
     let most = usize::try_from(cx.options.number(&INFO, "max-states")?).unwrap_or(usize::MAX);
     let most = match LARGE < func.body.len() {
@@ -213,6 +211,7 @@ fn split(
     report.size[1] += choice.entries;
     report.size[2] += first.solution.summed;
     report.size[3] += places.carries;
+    report.size[4] += places.asked;
     let chosen = least.unwrap_or(first);
     drop(choice);
     write::write(&mut module.funcs[number], &chosen, wished, &report.mesh);

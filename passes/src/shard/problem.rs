@@ -7,19 +7,22 @@
 
 use super::pins::Pin;
 use super::places::Places;
+use super::sites::{Port, Sites};
 use super::states::{Digits, States, states, stored};
+use crate::view_fold::maps::{FastMap, FastSet};
 use indexmap::{IndexMap, IndexSet};
-use optc_check::mesh::{Divided, Extents, Links, Site, conversion, seconds_of};
+use optc_check::mesh::{Divided, Effort, Extents, Links, conversion};
 use optc_ir::shard::{Piece, Sharding};
 use optc_ir::{Func, Registry, Value};
-use optc_solver::{Aim, Asked, Columns, Draft, Solution, Starts, cost, movement};
+use optc_solver::{Aim, Asked, Columns, Cost, Draft, Solution, Starts, cost, movement};
 use optc_target::Target;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
 /// The parts of a function that do not change while it is solved.
 pub(super) struct Given<'a> {
     pub(super) func: &'a Func,
-    pub(super) sites: &'a [Site],
+    pub(super) sites: &'a Sites,
     pub(super) links: &'a Links,
     pub(super) registry: &'a Registry,
     pub(super) target: &'a Target,
@@ -35,26 +38,28 @@ pub(super) struct Choice<'a> {
     /// The states of each operation of the body, by the number of its list.
     pub(super) lists: Vec<States>,
     pub(super) ops: Vec<usize>,
+    /// The times of the states of each operation.
+    work: Vec<Rc<Columns>>,
     /// The stored shardings of each value, by the number of its list.
     pub(super) stored: IndexSet<Vec<Sharding>>,
     pub(super) values: Vec<usize>,
     /// The variable of each value with a state; values that nothing in the body makes or reads have none.
-    vars: IndexMap<Value, usize>,
-    tables: IndexMap<Key, Rc<Columns>>,
+    vars: FastMap<Value, usize>,
+    /// The bytes of each value on all devices together.
+    bytes: Vec<u64>,
+    /// For a value that is returned, the pins of these results.
+    returned: FastMap<Value, Vec<&'a Pin>>,
+    tables: FxHashMap<Key, Rc<Columns>>,
+    /// The shardings in which results are stored, see [`Choice::stores`].
+    best: FxHashMap<(Key, bool), Rc<[(Cost, usize)]>>,
     /// True if no state was left out.
     pub(super) complete: bool,
     /// The entries of all different tables, a count of the work.
     pub(super) entries: usize,
 }
 
-/// The key of a table of collectives: the lists of both sides and the bytes of the value.
-type Key = (usize, Side, u64);
-
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Side {
-    Read(usize, usize),
-    Made(usize, usize),
-}
+/// The key of a table of collectives: the lists of both sides, the port of the operation, and the bytes of the value.
+type Key = (usize, (usize, Port), u64);
 
 /// The lists of the axes, given those of the extents.
 fn by_axis<'p>(slots: &[Option<usize>], lists: &'p [Vec<Piece>]) -> Vec<&'p [Piece]> {
@@ -62,8 +67,16 @@ fn by_axis<'p>(slots: &[Option<usize>], lists: &'p [Vec<Piece>]) -> Vec<&'p [Pie
     slots.iter().map(list).collect()
 }
 
-/// The key of the states of an operation: its loops, the digits of all kinds, and whether these are all.
-type SiteKey<'p> = (&'p Site, [&'p [Vec<Piece>]; 3], bool);
+/// The key of the states of an operation: the number of its site, the digits of all kinds, and whether these are all.
+type SiteKey<'p> = (usize, [&'p [Vec<Piece>]; 3], bool);
+
+/// The sharding of a port.
+fn of_port(divided: &Divided, port: Port) -> &Sharding {
+    match port {
+        Ok(i) => &divided.operands[i],
+        Err(i) => &divided.results[i],
+    }
+}
 
 /// The chosen states.
 pub(super) struct Chosen {
@@ -80,36 +93,47 @@ impl<'a> Choice<'a> {
             given,
             lists: Vec::new(),
             ops: Vec::new(),
+            work: Vec::new(),
             stored: IndexSet::new(),
             values: Vec::new(),
-            vars: IndexMap::new(),
-            tables: IndexMap::new(),
+            vars: FastMap::default(),
+            bytes: Vec::new(),
+            returned: FastMap::default(),
+            tables: FxHashMap::default(),
+            best: FxHashMap::default(),
             complete: places.complete.iter().all(|c| *c),
             entries: 0,
         };
+        for (i, &value) in given.func.results.iter().enumerate() {
+            if let Some(pin) = given.returned.get(&i) {
+                choice.returned.entry(value).or_default().push(pin);
+            }
+        }
         choice.list_ops(places, most);
+        choice.list_work();
         choice.list_values(most);
         choice
     }
 
     fn list_ops(&mut self, places: &Places, most: usize) {
-        let mut known: IndexMap<SiteKey<'_>, usize> = IndexMap::new();
+        let mut known: FxHashMap<SiteKey<'_>, usize> = FxHashMap::default();
         let slots = self.given.links.0.iter().map(|link| link.extent);
         let slot = |n: u64| places.extents.iter().position(|&e| e == n);
         let slots: Vec<Option<usize>> = slots.map(slot).collect();
-        for (at, site) in self.given.sites.iter().enumerate() {
-            let (digits, alone) = (&places.ops[at], &places.carried[at]);
+        let sites = self.given.sites;
+        for at in 0..sites.len() {
+            let (digits, alone) = (places.ops.at(at), places.carried.at(at));
             let complete = places.complete[at];
             let lists = &mut self.lists;
-            let led = &places.led[at];
-            let key = (site, [digits.as_slice(), alone, led], complete);
+            let led = places.led.at(at);
+            let key = (sites.number(at), [digits, alone, led], complete);
             let number = *known.entry(key).or_insert_with(|| {
                 let digits = Digits {
                     axes: by_axis(&slots, digits),
                     alone: (!complete).then(|| by_axis(&slots, alone)),
                     led,
                 };
-                lists.push(states(site, &digits, most));
+                lists.push(states(sites.at(at), &digits, most));
                 lists.len() - 1
             });
             self.complete &= self.lists[number].complete;
@@ -117,56 +141,81 @@ impl<'a> Choice<'a> {
         }
     }
 
-    fn list_values(&mut self, most: usize) {
-        let func = self.given.func;
-        let mut seen: IndexMap<Value, IndexSet<Sharding>> = IndexMap::new();
-        for &arg in &func.args {
-            seen.entry(arg).or_default();
-        }
-        for (at, &op) in func.body.iter().enumerate() {
-            let data = &func.ops[op];
-            let list = &self.lists[self.ops[at]].all;
-            for (i, &v) in data.operands.iter().enumerate() {
-                seen.entry(v)
-                    .or_default()
-                    .extend(list.iter().map(|d| d.operands[i].clone()));
-            }
-            for (i, &v) in data.results.iter().enumerate() {
-                seen.entry(v)
-                    .or_default()
-                    .extend(list.iter().map(|d| d.results[i].clone()));
-            }
-        }
-        let axes = self.given.links.0.len();
-        for (value, mut ends) in seen {
-            let pin = self.given.pins.get(&value);
-            ends.extend(pin.map(|p| p.fixed.clone()));
-            let returned = func
-                .results
-                .iter()
-                .enumerate()
-                .filter(|(_, v)| **v == value);
-            ends.extend(
-                returned.filter_map(|(i, _)| Some(self.given.returned.get(&i)?.fixed.clone())),
-            );
-            let (mut all, complete) = stored(ends.iter(), axes, most);
-            if let Some(pin) = pin {
-                all.retain(|s| pin.allows(s));
-                if all.is_empty() {
-                    all.push(pin.fixed.clone());
-                }
-            }
-            self.complete &= complete;
-            let (list, _) = self.stored.insert_full(all);
-            self.vars.insert(value, self.ops.len() + self.values.len());
-            self.values.push(list);
+    fn list_work(&mut self) {
+        let given = self.given;
+        let mut known: FxHashMap<(usize, Option<u64>), Rc<Columns>> = FxHashMap::default();
+        for (at, &op) in given.func.body.iter().enumerate() {
+            let (site, list) = (given.sites.at(at), self.ops[at]);
+            let effort = Effort::of(given.func, op, given.registry, given.target);
+            let times = known.entry((list, effort.key())).or_insert_with(|| {
+                let all = self.lists[list].all.iter();
+                let times = all.map(|d| cost(picoseconds(effort.seconds(site, d)), 0));
+                Rc::new(Columns::single(times))
+            });
+            self.work.push(times.clone());
         }
     }
 
-    /// The bytes of a value on all devices together.
-    fn bytes(&self, value: Value) -> u64 {
-        let size = Extents::of(self.given.func.ty(value));
-        size.map_or(0, |size| size.bytes())
+    fn list_values(&mut self, most: usize) {
+        let func = self.given.func;
+        // Values that are read and made alike, and that no pin names, are stored alike.
+        let mut known: FxHashMap<Vec<(usize, Port)>, usize> = FxHashMap::default();
+        let ports = func.body.iter().flat_map(|&op| {
+            let data = &func.ops[op];
+            data.operands.iter().chain(&data.results)
+        });
+        for &value in func.args.iter().chain(ports) {
+            if self.vars.contains_key(&value) {
+                continue;
+            }
+            let ports = self.given.sites.ports(value).iter();
+            let ends = ports.map(|&(at, port)| (self.ops[at], port));
+            let ends: Vec<_> = ends.collect::<FastSet<_>>().into_iter().collect();
+            let pinned = self.given.pins.contains_key(&value) || self.returned.contains_key(&value);
+            let list = match known.get(&ends).filter(|_| !pinned) {
+                Some(&list) => list,
+                None => {
+                    let list = self.list_value(value, &ends, most);
+                    if !pinned {
+                        known.insert(ends, list);
+                    }
+                    list
+                }
+            };
+            self.vars.insert(value, self.ops.len() + self.values.len());
+            self.values.push(list);
+            let size = Extents::of(func.ty(value));
+            self.bytes.push(size.map_or(0, |size| size.bytes()));
+        }
+    }
+
+    /// The list of the shardings in which a value with these ports may be stored.
+    fn list_value(&mut self, value: Value, ends: &[(usize, Port)], most: usize) -> usize {
+        let pin = self.given.pins.get(&value);
+        let returned = self.returned.get(&value).into_iter().flatten();
+        let pins = pin.into_iter().chain(returned.copied());
+        let ends = ends.iter().flat_map(|&(list, port)| {
+            let all = self.lists[list].all.iter();
+            all.map(move |divided| of_port(divided, port))
+        });
+        let (mut all, complete) = stored(ends.chain(pins.map(|p| &p.fixed)), self.axes(), most);
+        if let Some(pin) = pin {
+            all.retain(|s| pin.allows(s));
+            if all.is_empty() {
+                all.push(pin.fixed.clone());
+            }
+        }
+        self.complete &= complete;
+        self.stored.insert_full(all).0
+    }
+
+    fn axes(&self) -> usize {
+        self.given.links.0.len()
+    }
+
+    /// The shardings in which the value of a variable may be stored.
+    fn stored_of(&self, var: usize) -> &[Sharding] {
+        &self.stored[self.values[var - self.ops.len()]]
     }
 
     /// The problem if a byte of a stored value costs this many picoseconds, in 2^20 parts.
@@ -181,59 +230,45 @@ impl<'a> Choice<'a> {
 
     fn add_ops(&mut self, draft: &mut Draft) {
         let given = self.given;
-        let mut times: IndexMap<(usize, &str), Rc<Columns>> = IndexMap::new();
         for (at, &op) in given.func.body.iter().enumerate() {
-            let (site, list) = (&given.sites[at], self.ops[at]);
-            let all = &self.lists[list].all;
-            let name: &str = &given.func.ops[op].name;
-            let table = times.entry((list, name)).or_insert_with(|| {
-                let time = seconds_of(given.func, op, given.registry, given.target);
-                let costs = all.iter().map(|d| cost(picoseconds(time(site, d)), 0));
-                Rc::new(Columns::single(costs))
-            });
-            draft.add(&[at], table.clone());
+            draft.add(&[at], self.work[at].clone());
             let data = &given.func.ops[op];
-            for (i, &value) in data.operands.iter().enumerate() {
-                let table = self.table(value, Side::Read(list, i));
-                draft.add(&[self.vars[&value], at], table);
+            for (i, value) in data.operands.iter().enumerate() {
+                let var = self.vars[value];
+                draft.add(&[var, at], self.table(self.key(var, at, Ok(i))));
             }
-            for (i, &value) in data.results.iter().enumerate() {
-                if !site.source {
-                    let table = self.table(value, Side::Made(list, i));
-                    draft.add(&[self.vars[&value], at], table);
-                }
+            if given.sites.at(at).source {
+                continue;
+            }
+            for (i, value) in data.results.iter().enumerate() {
+                let var = self.vars[value];
+                draft.add(&[var, at], self.table(self.key(var, at, Err(i))));
             }
         }
     }
 
+    /// The key of the table of a value and the port of an operation.
+    fn key(&self, var: usize, at: usize, port: Port) -> Key {
+        let value = var - self.ops.len();
+        (self.values[value], (self.ops[at], port), self.bytes[value])
+    }
+
     /// The times of the collectives between the stored shardings of a value, one a row, and those of an operation's
     /// states, one a column.
-    fn table(&mut self, value: Value, side: Side) -> Rc<Columns> {
-        let bytes = self.bytes(value);
-        let stored = self.values[self.vars[&value] - self.ops.len()];
-        let key = (stored, side.clone(), bytes);
+    fn table(&mut self, key: Key) -> Rc<Columns> {
         if let Some(known) = self.tables.get(&key) {
             return known.clone();
         }
-        let of = |d: &Divided| match side {
-            Side::Read(_, i) => d.operands[i].clone(),
-            Side::Made(_, i) => d.results[i].clone(),
-        };
-        let list = match side {
-            Side::Read(list, _) | Side::Made(list, _) => list,
-        };
-        let mut kinds: IndexSet<Sharding> = IndexSet::new();
-        let columns = self.lists[list]
-            .all
-            .iter()
-            .map(|d| kinds.insert_full(of(d)).0)
-            .collect();
+        let (stored, (list, port), bytes) = key;
+        let mut kinds: IndexSet<&Sharding> = IndexSet::new();
+        let all = self.lists[list].all.iter();
+        let columns = all.map(|d| kinds.insert_full(of_port(d, port)).0).collect();
         let mut costs = Vec::new();
         for row in &self.stored[stored] {
             for kind in &kinds {
-                let (from, to) = match side {
-                    Side::Read(..) => (row, kind),
-                    Side::Made(..) => (kind, row),
+                let (from, to) = match port {
+                    Ok(_) => (row, *kind),
+                    Err(_) => (*kind, row),
                 };
                 costs.push(self.time(from, to, bytes));
             }
@@ -246,7 +281,7 @@ impl<'a> Choice<'a> {
 
     /// The time of the collectives. The tie breaker has their bytes and then their number, so that an all-reduce is chosen
     /// over a reduce-scatter and an all-gather that take as long.
-    fn time(&self, from: &Sharding, to: &Sharding, bytes: u64) -> optc_solver::Cost {
+    fn time(&self, from: &Sharding, to: &Sharding, bytes: u64) -> Cost {
         let all = conversion(from, to, bytes, self.given.links);
         let seconds: f64 = all.iter().map(|c| c.seconds).sum();
         cost(
@@ -255,30 +290,24 @@ impl<'a> Choice<'a> {
         )
     }
 
-    fn add_values(&mut self, draft: &mut Draft, memory: u64) {
+    fn add_values(&self, draft: &mut Draft, memory: u64) {
         let func = self.given.func;
         for (&value, &var) in &self.vars {
-            let bytes = self.bytes(value);
-            let list = &self.stored[self.values[var - self.ops.len()]];
-            let size = Extents::of(func.ty(value));
-            let local = |s: &Sharding| size.as_ref().map_or(0, |size| size.local_bytes(s));
-            let priced = |n: u64| {
-                u64::try_from((u128::from(n) * u128::from(memory)) >> 20).unwrap_or(u64::MAX)
-            };
+            let list = self.stored_of(var);
             // Of equal times, the one that keeps the least of arguments on each device.
             let argument = matches!(func.values[value].def, optc_ir::ValueDef::Arg(_));
-            let kept = |s: &Sharding| if argument { local(s) } else { 0 };
-            let costs = list.iter().map(|s| cost(priced(local(s)), kept(s)));
-            draft.add(&[var], Rc::new(Columns::single(costs)));
-            for (i, _) in func
-                .results
-                .iter()
-                .enumerate()
-                .filter(|(_, v)| **v == value)
-            {
-                let Some(pin) = self.given.returned.get(&i) else {
-                    continue;
+            if argument || memory != 0 {
+                let size = Extents::of(func.ty(value));
+                let local = |s: &Sharding| size.as_ref().map_or(0, |size| size.local_bytes(s));
+                let priced = |n: u64| {
+                    u64::try_from((u128::from(n) * u128::from(memory)) >> 20).unwrap_or(u64::MAX)
                 };
+                let kept = |s: &Sharding| if argument { local(s) } else { 0 };
+                let costs = list.iter().map(|s| cost(priced(local(s)), kept(s)));
+                draft.add(&[var], Rc::new(Columns::single(costs)));
+            }
+            let bytes = self.bytes[var - self.ops.len()];
+            for pin in self.returned.get(&value).into_iter().flatten() {
                 let costs = list.iter().map(|s| match pin.allows(s) {
                     true => 0,
                     false => self.time(s, &pin.fixed, bytes),
@@ -297,26 +326,28 @@ impl<'a> Choice<'a> {
         let given = self.given;
         let mut states = vec![0; self.variables()];
         for (at, &op) in given.func.body.iter().enumerate() {
-            let (site, list) = (&given.sites[at], self.ops[at]);
-            if site.source {
+            if given.sites.at(at).source {
                 continue;
             }
+            let list = self.ops[at];
             let data = &given.func.ops[op];
-            let time = seconds_of(given.func, op, given.registry, given.target);
-            let all = self.lists[list].all.iter();
-            let mut costs: Vec<_> = all.map(|d| cost(picoseconds(time(site, d)), 0)).collect();
-            for (i, &value) in data.operands.iter().enumerate() {
-                let row = states[self.vars[&value]];
-                let table = self.table(value, Side::Read(list, i));
+            let states_of = 0..self.lists[list].all.len();
+            let mut costs: Vec<Cost> = states_of.map(|s| self.work[at].at(s, 0)).collect();
+            for (i, value) in data.operands.iter().enumerate() {
+                let var = self.vars[value];
+                let table = self.table(self.key(var, at, Ok(i)));
                 let each = costs.iter_mut().enumerate();
-                each.for_each(|(state, sum)| *sum = sum.saturating_add(table.at(row, state)));
+                each.for_each(|(state, sum)| {
+                    *sum = sum.saturating_add(table.at(states[var], state));
+                });
             }
             let mut stores = Vec::with_capacity(data.results.len());
-            for (i, &value) in data.results.iter().enumerate() {
-                let best = self.stores(value, list, i, follows);
-                let each = costs.iter_mut().zip(&best);
+            for (i, value) in data.results.iter().enumerate() {
+                let var = self.vars[value];
+                let best = self.stores(self.key(var, at, Err(i)), follows);
+                let each = costs.iter_mut().zip(best.iter());
                 each.for_each(|(sum, (cost, _))| *sum = sum.saturating_add(*cost));
-                stores.push((value, best));
+                stores.push((var, best));
             }
             let allowed =
                 |state: &usize| !follows || self.follows(&data.operands, list, *state, &states);
@@ -325,8 +356,8 @@ impl<'a> Choice<'a> {
                 .min_by_key(|&state| costs[state]);
             let least = least.unwrap_or(0);
             states[at] = least;
-            for (value, best) in stores {
-                states[self.vars[&value]] = best[least].1;
+            for (var, best) in stores {
+                states[var] = best[least].1;
             }
         }
         states
@@ -334,19 +365,17 @@ impl<'a> Choice<'a> {
 
     /// For each state of an operation the sharding in which a result is stored for the least cost, after that cost. In a
     /// choice that `follows` it is the one that is made, with partial results combined on all devices.
-    fn stores(
-        &mut self,
-        value: Value,
-        list: usize,
-        result: usize,
-        follows: bool,
-    ) -> Vec<(optc_solver::Cost, usize)> {
-        let table = self.table(value, Side::Made(list, result));
-        let rows = &self.stored[self.values[self.vars[&value] - self.ops.len()]];
-        let mut known: IndexMap<&Sharding, (optc_solver::Cost, usize)> = IndexMap::new();
+    fn stores(&mut self, key: Key, follows: bool) -> Rc<[(Cost, usize)]> {
+        if let Some(known) = self.best.get(&(key, follows)) {
+            return known.clone();
+        }
+        let table = self.table(key);
+        let (stored, (list, port), _) = key;
+        let rows = &self.stored[stored];
+        let mut known: IndexMap<&Sharding, (Cost, usize)> = IndexMap::new();
         let all = self.lists[list].all.iter().enumerate();
         let best = all.map(|(state, divided)| {
-            let made = &divided.results[result];
+            let made = of_port(divided, port);
             *known.entry(made).or_insert_with(|| {
                 let whole = made.splits().iter().filter(|s| s.pieces().is_empty());
                 let kept = whole.fold(made.clone(), |kept, split| kept.without(split.axis));
@@ -356,7 +385,9 @@ impl<'a> Choice<'a> {
                 (table.at(row, state), row)
             })
         });
-        best.collect()
+        let best: Rc<[_]> = best.collect();
+        self.best.insert((key, follows), best.clone());
+        best
     }
 
     /// Returns whether each axis that splits the loops of a state splits an operand, as it is stored, in the same way.
@@ -364,7 +395,7 @@ impl<'a> Choice<'a> {
         let divided = &self.lists[list].all[state];
         let stored = |value: &Value| {
             let var = self.vars[value];
-            &self.stored[self.values[var - self.ops.len()]][states[var]]
+            &self.stored_of(var)[states[var]]
         };
         let shared = |axis: usize| {
             operands.iter().zip(&divided.operands).any(|(value, read)| {
@@ -393,10 +424,10 @@ impl<'a> Choice<'a> {
             .iter()
             .zip(states)
             .map(|(&list, &s)| self.lists[list].all[s].clone());
-        let values = self.vars.iter().map(|(&value, &var)| {
-            let list = &self.stored[self.values[var - self.ops.len()]];
-            (value, list[states[var]].clone())
-        });
+        let values = self
+            .vars
+            .iter()
+            .map(|(&value, &var)| (value, self.stored_of(var)[states[var]].clone()));
         Chosen {
             ops: ops.collect(),
             values: values.collect(),
@@ -407,27 +438,28 @@ impl<'a> Choice<'a> {
     /// The time of a choice, without the price of memory.
     pub(super) fn time_of(&self, chosen: &Chosen) -> u64 {
         let given = self.given;
+        let bytes = |value: &Value| self.bytes[self.vars[value] - self.ops.len()];
         let mut sum = 0u64;
         for (at, &op) in given.func.body.iter().enumerate() {
-            let (site, divided) = (&given.sites[at], &chosen.ops[at]);
-            let time = seconds_of(given.func, op, given.registry, given.target)(site, divided);
-            sum = sum.saturating_add(picoseconds(time));
+            let (site, divided) = (given.sites.at(at), &chosen.ops[at]);
+            let effort = Effort::of(given.func, op, given.registry, given.target);
+            sum = sum.saturating_add(picoseconds(effort.seconds(site, divided)));
             let data = &given.func.ops[op];
             for (value, read) in data.operands.iter().zip(&divided.operands) {
-                let time = self.time(&chosen.values[value], read, self.bytes(*value));
+                let time = self.time(&chosen.values[value], read, bytes(value));
                 sum = sum.saturating_add(movement(time));
             }
             for (value, made) in data.results.iter().zip(&divided.results) {
                 if !site.source {
-                    let time = self.time(made, &chosen.values[value], self.bytes(*value));
+                    let time = self.time(made, &chosen.values[value], bytes(value));
                     sum = sum.saturating_add(movement(time));
                 }
             }
         }
-        for (i, value) in given.func.results.iter().enumerate() {
+        for (value, pins) in &self.returned {
             let stored = &chosen.values[value];
-            if let Some(pin) = given.returned.get(&i).filter(|pin| !pin.allows(stored)) {
-                let time = self.time(stored, &pin.fixed, self.bytes(*value));
+            for pin in pins.iter().filter(|pin| !pin.allows(stored)) {
+                let time = self.time(stored, &pin.fixed, bytes(value));
                 sum = sum.saturating_add(movement(time));
             }
         }

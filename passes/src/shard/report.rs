@@ -18,6 +18,7 @@ pub struct ShardReport {
     /// The collectives, time and memory of the written program.
     pub account: Account,
     /// The counts of the work: the variables of the problem, the entries of its different tables, those of the tables that
-    /// the search summed, and the digits of values that were carried from operation to operation.
-    pub size: [usize; 4],
+    /// the search summed, the digits of values that were carried from operation to operation, and the questions that
+    /// loops were asked about digits.
+    pub size: [usize; 5],
 }

@@ -3,7 +3,7 @@
 use super::pins::Wished;
 use super::problem::Chosen;
 use optc_ir::Func;
-use optc_ir::shard::{self, Mesh, Sharding};
+use optc_ir::shard::{self, Mesh};
 
 /// Writes the sharding of each value, and what operations read in another one.
 pub(super) fn write(func: &mut Func, chosen: &Chosen, wished: &Wished, mesh: &Mesh) {
@@ -14,9 +14,8 @@ pub(super) fn write(func: &mut Func, chosen: &Chosen, wished: &Wished, mesh: &Me
     }
     for (at, divided) in chosen.ops.iter().enumerate() {
         let op = func.body[at];
-        let stored = |v| chosen.values.get(v).cloned().unwrap_or_default();
-        let kept: Vec<Sharding> = func.ops[op].operands.iter().map(stored).collect();
-        match kept == divided.operands {
+        let mut reads = func.ops[op].operands.iter().zip(&divided.operands);
+        match reads.all(|(value, read)| chosen.values.get(value) == Some(read)) {
             true => {
                 func.ops[op].attrs.remove(shard::TAKE);
             }

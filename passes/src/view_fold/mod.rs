@@ -61,7 +61,7 @@ mod function;
 mod groups;
 mod label_order;
 mod layouts;
-mod maps;
+pub(crate) mod maps;
 mod matrices;
 mod notation;
 mod orders;
