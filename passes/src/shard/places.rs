@@ -4,9 +4,10 @@
 use super::sites::{Port, Sites};
 use crate::view_fold::maps::FastSet;
 use optc_check::mesh::Site;
+use optc_ir::entity::EntityId;
 use optc_ir::shard::Piece;
 use optc_ir::{Func, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
 /// The most digits of one operation that come from others, for one extent.
@@ -97,7 +98,8 @@ struct Finder<'a> {
     led: FxHashMap<(usize, Piece), Option<Rc<[Option<Digits>]>>>,
     /// For a site and the digits of one of its ports, the digit of its loops; `None` if it is not one.
     back: FxHashMap<(usize, Port, Digits), Option<Piece>>,
-    seen: FxHashMap<(Value, usize, Digits), ()>,
+    /// The numbers of values, with those of their digits and of the extent.
+    seen: FxHashSet<(u32, u32)>,
     work: Vec<(Value, usize, Digits)>,
     places: Places,
 }
@@ -112,7 +114,7 @@ impl<'a> Finder<'a> {
             digits: FastSet::default(),
             led: FxHashMap::default(),
             back: FxHashMap::default(),
-            seen: FxHashMap::default(),
+            seen: FxHashSet::default(),
             work: Vec::new(),
             places: Places {
                 ops: lists(),
@@ -276,11 +278,12 @@ impl<'a> Finder<'a> {
             Some(known) => known,
             None => self.digits.insert_full(pieces.to_vec()).0,
         };
-        Digits::try_from(number).expect("fewer splits than 2^32 fit the memory")
+        short(number)
     }
 
     fn reach(&mut self, value: Value, slot: usize, digits: Digits) {
-        if self.seen.insert((value, slot, digits), ()).is_none() {
+        let split = short(slot) + digits * short(self.places.extents.len());
+        if self.seen.insert((short(value.index()), split)) {
             self.work.push((value, slot, digits));
         }
     }
@@ -295,6 +298,11 @@ impl<'a> Finder<'a> {
             }
         }
     }
+}
+
+/// The stored form of a number of values or splits.
+fn short(number: usize) -> u32 {
+    u32::try_from(number).expect("fewer than 2^32 of them fit the memory")
 }
 
 /// The products of any axes, 1 included: what may lie outside of a digit of one dimension.
