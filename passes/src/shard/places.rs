@@ -87,6 +87,12 @@ pub(super) fn places(
 /// The number of a split of a value in the table of its digits.
 type Digits = u32;
 
+/// The splits of all operands and then of all results; `None` for one that is not split.
+type Led = Rc<[Option<Digits>]>;
+
+/// The digits of the loops of a site, for each extent; the flag says whether they are all.
+type Own = (bool, Rc<[Vec<Piece>]>);
+
 struct Finder<'a> {
     func: &'a Func,
     sites: &'a Sites,
@@ -95,7 +101,7 @@ struct Finder<'a> {
     digits: FastSet<Vec<Piece>>,
     /// For a site and a digit of its loops, the digits of its operands and then of its results; `None` if the loops are
     /// not split so.
-    led: FxHashMap<(usize, Piece), Option<Rc<[Option<Digits>]>>>,
+    led: FxHashMap<(usize, Piece), Option<Led>>,
     /// For a site and the digits of one of its ports, the digit of its loops; `None` if it is not one.
     back: FxHashMap<(usize, Port, Digits), Option<Piece>>,
     /// The numbers of values, with those of their digits and of the extent.
@@ -130,7 +136,7 @@ impl<'a> Finder<'a> {
 
     /// Gives each operation the digits of its own loops.
     fn seed_all(&mut self, states: usize) {
-        let mut known: FxHashMap<usize, (bool, Rc<[Vec<Piece>]>)> = FxHashMap::default();
+        let mut known: FxHashMap<usize, Own> = FxHashMap::default();
         for at in 0..self.sites.len() {
             let number = self.sites.number(at);
             let own = known.entry(number).or_insert_with(|| {
@@ -241,7 +247,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The digits of the operands and results of a site to which a digit of its loops leads.
-    fn led(&mut self, number: usize, piece: Piece) -> Option<Rc<[Option<Digits>]>> {
+    fn led(&mut self, number: usize, piece: Piece) -> Option<Led> {
         if let Some(known) = self.led.get(&(number, piece)) {
             return known.clone();
         }
@@ -253,7 +259,7 @@ impl<'a> Finder<'a> {
                 let split = sharding.on(0).filter(|s| !s.pieces().is_empty());
                 split.map(|split| self.interned(split.pieces()))
             });
-            own.collect::<Rc<[_]>>()
+            own.collect::<Led>()
         });
         self.led.insert((number, piece), led.clone());
         led

@@ -51,7 +51,7 @@ pub(super) struct Choice<'a> {
     returned: FastMap<Value, Vec<&'a Pin>>,
     tables: FxHashMap<Key, Rc<Columns>>,
     /// The shardings in which results are stored, see [`Choice::stores`].
-    best: FxHashMap<(Key, bool), Rc<[(Cost, usize)]>>,
+    best: FxHashMap<(Key, bool), Stores>,
     /// True if no state was left out.
     pub(super) complete: bool,
     /// The entries of all different tables, a count of the work.
@@ -66,6 +66,9 @@ fn by_axis<'p>(slots: &[Option<usize>], lists: &'p [Vec<Piece>]) -> Vec<&'p [Pie
     let list = |slot: &Option<usize>| slot.map_or(&[][..], |s| lists[s].as_slice());
     slots.iter().map(list).collect()
 }
+
+/// For each state of an operation a cost and the number of a stored sharding.
+type Stores = Rc<[(Cost, usize)]>;
 
 /// The key of the states of an operation: the number of its site, the digits of all kinds, and whether these are all.
 type SiteKey<'p> = (usize, [&'p [Vec<Piece>]; 3], bool);
@@ -365,7 +368,7 @@ impl<'a> Choice<'a> {
 
     /// For each state of an operation the sharding in which a result is stored for the least cost, after that cost. In a
     /// choice that `follows` it is the one that is made, with partial results combined on all devices.
-    fn stores(&mut self, key: Key, follows: bool) -> Rc<[(Cost, usize)]> {
+    fn stores(&mut self, key: Key, follows: bool) -> Stores {
         if let Some(known) = self.best.get(&(key, follows)) {
             return known.clone();
         }
@@ -385,7 +388,7 @@ impl<'a> Choice<'a> {
                 (table.at(row, state), row)
             })
         });
-        let best: Rc<[_]> = best.collect();
+        let best: Stores = best.collect();
         self.best.insert((key, follows), best.clone());
         best
     }
