@@ -185,7 +185,8 @@ impl Site {
         Some(out)
     }
 
-    /// The digits of loops of which this split of an operand (`Ok`) or a result (`Err`) is made.
+    /// The digits of loops of which this split of an operand (`Ok`) or a result (`Err`) is made; none if it is made of
+    /// others too.
     #[must_use]
     pub fn loop_pieces(&self, port: Result<usize, usize>, split: &[Piece]) -> Vec<Piece> {
         let map = match port {
@@ -220,7 +221,12 @@ impl Site {
                 }
             }
         }
-        joined(&found)
+        // A loop over a part of a dimension has only some of the digits of the dimension.
+        let parts = |all: &[Piece]| all.iter().map(|p| p.extent).product::<u64>();
+        match parts(&found) == parts(split) {
+            true => joined(&found),
+            false => Vec::new(),
+        }
     }
 
     /// The split of the loops that follows from the shardings of operands, and of results where no operand says anything.
