@@ -128,7 +128,7 @@ fn a_branch_sees_the_values_around_it() {
         (of("s", "s"), &[]),
     ]);
     assert!(contents(&of("t", "t"), &[]) == contents(&of("s", "s"), &[]));
-    // What a branch defines is not seen behind it.
+    // Values of a branch are not seen behind it.
     let behind = |name: &str| of("t", name).node(node("Neg", &["s"], &["w"], vec![]));
     assert!(contents(&behind("s"), &[]) == contents(&behind("u"), &[]));
 }

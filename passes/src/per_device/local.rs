@@ -185,16 +185,19 @@ impl Parts<'_> {
         Some(())
     }
 
+    /// The number of elements that a device has of `count` ones along a dimension of the first operand with `n`.
+    fn here(&self, dim: usize, n: u64, count: i64) -> Option<i64> {
+        let parts = n / self.divided.operands[0].local(dim, n).max(1);
+        Some(count / i64::try_from(parts.max(1)).ok()?)
+    }
+
     /// A pad of a part: of a dimension that is split, each device adds as many elements as any other.
     fn pad(&self, op: &OpRef<'_>, mut pad: Pad) -> Option<Pad> {
         let shape = op.operand(0).ok()?.shape()?;
         let amounts = pad.amounts(op).ok()?;
         let here = |all: Vec<i64>| -> Option<Vec<i64>> {
             let each = all.into_iter().zip(&shape).enumerate();
-            let part = |(dim, (amount, &n)): (usize, (i64, &u64))| {
-                let apart = n / self.divided.operands[0].local(dim, n).max(1);
-                Some(amount / i64::try_from(apart.max(1)).ok()?)
-            };
+            let part = |(dim, (amount, &n)): (usize, (i64, &u64))| self.here(dim, n, amount);
             each.map(part).collect()
         };
         (pad.low, pad.high) = (Some(here(amounts.low)?), Some(here(amounts.high)?));
@@ -204,13 +207,11 @@ impl Parts<'_> {
     /// The attributes of a slice of a part: its bounds count the elements that the device has.
     fn slice(&self, op: &OpRef<'_>, parts: &[SlicePart]) -> Option<AttrDict> {
         let shape = op.operand(0).ok()?.shape()?;
-        let sharding = &self.divided.operands[0];
         let mut made = [const { Vec::new() }; 3];
         let result = &self.divided.results[0];
         for (dim, (part, n)) in parts.iter().zip(shape).enumerate() {
-            let apart = n / sharding.local(dim, n).max(1);
             let start = i64::try_from(part.start.as_constant()?).ok()?;
-            let start = start / i64::try_from(apart.max(1)).ok()?;
+            let start = self.here(dim, n, start)?;
             let count = i64::try_from(result.local(dim, part.size.fixed()?)).ok()?;
             let limit = match count {
                 0 => start,

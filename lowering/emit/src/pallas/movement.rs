@@ -166,9 +166,7 @@ impl Form<'_> {
             }
             if stride < 0 { size - 1 } else { 0 }
         } else {
-            // Of a part, the start counts the elements that the device has before it.
-            let parts = (full / size.max(1)).max(1);
-            i64::try_from(part.start.as_constant()?).ok()? / parts
+            i64::try_from(part.start.as_constant()?).ok()?
         };
         Some(Range {
             start,

@@ -173,12 +173,7 @@ impl Form<'_> {
         pads: &[(i64, i64)],
     ) -> Option<String> {
         let (strides, dilations) = (each(slides, |s| s.stride), each(slides, |s| s.dilation));
-        let channels = |i: usize| self.site.operands.get(i)?.get(1).copied();
-        let groups = match self.site.tile || conv.transposed {
-            true => conv.groups().ok()?,
-            // Of parts there are fewer groups, or fewer channels in each.
-            false => channels(0)?.checked_div(channels(1)?)?,
-        };
+        let groups = conv.groups().ok()?;
         let pads = pairs(pads);
         let (to, precision) = (dtype(self.ty()?.dtype), self.precision()?);
         let conv = self.helper(helper);
